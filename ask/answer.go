@@ -1,0 +1,77 @@
+package ask
+
+import "encoding/json"
+
+// Answer is what a surface gives back for one ask.
+type Answer struct {
+	Ask     string  `json:"ask"`
+	Digest  Digest  `json:"digest"`
+	Outcome Outcome `json:"outcome"`
+	// Items holds one entry an item when the outcome is answered.
+	Items []ItemAnswer `json:"items,omitempty"`
+	// Offer is the id of the grant offer taken with an allow, "" for once;
+	// OfferDigest repeats the digest of the offers as shown.
+	Offer       string  `json:"offer,omitempty"`
+	OfferDigest *Digest `json:"offer_digest,omitempty"`
+	// Reply answers the whole ask in the person's own words.
+	Reply string `json:"reply,omitempty"`
+	// Reason goes back to the agent with a deny.
+	Reason string          `json:"reason,omitempty"`
+	Edited json.RawMessage `json:"edited,omitempty"`
+}
+
+// ItemState says how an item was left.
+type ItemState string
+
+// The item states. The empty state is answered.
+const (
+	ItemAnswered  ItemState = ""
+	ItemSkipped   ItemState = "skipped"
+	ItemYouDecide ItemState = "you_decide"
+)
+
+// ItemAnswer answers one item.
+type ItemAnswer struct {
+	Item  string    `json:"item"`
+	State ItemState `json:"state,omitempty"`
+	// Picks are option ids, in the item's order.
+	Picks []string `json:"picks,omitempty"`
+	Text  string   `json:"text,omitempty"`
+	// Number is a decimal string.
+	Number string `json:"number,omitempty"`
+	Bool   *bool  `json:"bool,omitempty"`
+}
+
+// Offer is a grant the deciding node is ready to keep when it is chosen with
+// an allow. The exact rule is shown before it is stored.
+type Offer struct {
+	ID    string `json:"id"`
+	Scope Scope  `json:"scope"`
+	Label string `json:"label"`
+	Rule  Rule   `json:"rule"`
+}
+
+// OffersDigest is the digest of the offers as shown: SHA-256 over version and
+// canonical bytes.
+func OffersDigest(offers []Offer) (Digest, error) {
+	raw, err := Encode(offers)
+	if err != nil {
+		return Digest{}, err
+	}
+	return BodyDigest(raw), nil
+}
+
+// AllowAnswer returns a plain allow, once, for a.
+func AllowAnswer(a *Ask) Answer { return permissionAnswer(a, OptionAllow) }
+
+// DenyAnswer returns a plain deny for a, with an optional reason.
+func DenyAnswer(a *Ask, reason string) Answer {
+	r := permissionAnswer(a, OptionDeny)
+	r.Reason = reason
+	return r
+}
+
+func permissionAnswer(a *Ask, option string) Answer {
+	return Answer{Ask: a.Body.ID, Digest: a.Digest, Outcome: Answered,
+		Items: []ItemAnswer{{Item: PermissionItem, Picks: []string{option}}}}
+}
