@@ -2,7 +2,6 @@ package session
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -84,8 +83,14 @@ func NodeID(pid int, start uint64) string {
 	return "n" + strconv.FormatInt(int64(pid), 36) + "-" + strconv.FormatUint(start, 36)
 }
 
-// shortHash is the first n bytes of the SHA-256 of s in hex.
+// shortHash is the first n bytes of the SHA-256 of s in hex, by hand because
+// encoding/hex brings fmt into the hook.
 func shortHash(s string, n int) string {
+	const digits = "0123456789abcdef"
 	d := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(d[:n])
+	b := make([]byte, 0, 2*n)
+	for _, c := range d[:n] {
+		b = append(b, digits[c>>4], digits[c&15])
+	}
+	return string(b)
 }
