@@ -66,7 +66,8 @@ func checkOpenParent(parent string) error {
 // MakeDir makes sure that name is a private directory of this user: one that
 // exists has to pass CheckDir with 0700, a missing one is made with its missing
 // parents, all 0700. The nearest directory that exists has to belong to this
-// user, so nothing is ever made in /tmp or in another user's tree.
+// user and be closed to others' writing, so nothing is ever made in /tmp (which
+// is root's own) or in another user's tree.
 func MakeDir(name string) error {
 	name = path.Clean(name)
 	err := CheckDir(name, 0o700)
@@ -112,9 +113,15 @@ func missingDirs(name string) ([]string, error) {
 		return nil, &DirError{Path: at, Problem: "is not a directory", Remedy: "remove it"}
 	case !ours(fi):
 		return nil, &DirError{Path: at, Problem: ownerText(fi),
-			Remedy: "make " + strconv.Quote(name) + " yourself with mode 0700, or name another place with --root DIR"}
+			Remedy: makeItRemedy(name)}
+	case len(missing) > 0 && fi.Mode().Perm()&0o002 != 0:
+		return nil, &DirError{Path: at, Problem: "is writable by every user", Remedy: makeItRemedy(name)}
 	}
 	return missing, nil
+}
+
+func makeItRemedy(name string) string {
+	return "make " + strconv.Quote(name) + " yourself with mode 0700, or name another place with --root DIR"
 }
 
 func ours(fi fs.FileInfo) bool {

@@ -56,7 +56,8 @@ func (r rootFiles) SyncDir(name string) error {
 // before or all of data. It writes a file beside it and renames; perm is cut
 // by the umask. With durable the data and the name outlive a power cut once it
 // has returned nil. On an error the file may be the old or, if only the last
-// sync failed, the new one; the file beside it is gone.
+// sync failed, the new one; the file beside it is gone, if the system lets it be
+// removed.
 func WriteAtomic(dir *os.Root, name string, data []byte, perm os.FileMode, durable bool) error {
 	return WriteFiles(FilesOf(dir), path.Join(path.Dir(name), TempName()), name, data, perm, durable)
 }
@@ -68,7 +69,7 @@ func WriteFiles(files Files, temp, name string, data []byte, perm os.FileMode, d
 		return &FileError{Name: name, Problem: "cannot be written", Err: err}
 	}
 	if err := rename(files, temp, name); err != nil {
-		_ = files.Remove(temp)
+		discard(files, temp)
 		return &FileError{Name: name, Problem: "cannot be put in place", Err: err}
 	}
 	if durable {
@@ -93,21 +94,32 @@ func fill(files Files, temp string, data []byte, perm os.FileMode, durable bool)
 		err = closeErr
 	}
 	if err != nil {
-		_ = files.Remove(temp)
+		discard(files, temp)
 	}
 	return err
 }
 
-// rename tries again what a virus scanner, a backup or a network file system
-// refuses for a moment. There is no other way in: never a direct write.
+// rename tries again. There is no other way in: never a direct write.
 func rename(files Files, from, to string) error {
-	err := files.Rename(from, to)
+	return again(func() error { return files.Rename(from, to) })
+}
+
+// discard leaves a file only where it cannot be removed, under a name that
+// every reader skips.
+func discard(files Files, temp string) {
+	_ = again(func() error { return files.Remove(temp) })
+}
+
+// again repeats what a virus scanner, a backup or a network file system
+// refuses for a moment.
+func again(op func() error) error {
+	err := op()
 	for wait := 10 * time.Millisecond; wait <= 30*time.Millisecond; wait += 10 * time.Millisecond {
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EBUSY) {
 			return err
 		}
 		time.Sleep(wait)
-		err = files.Rename(from, to)
+		err = op()
 	}
 	return err
 }
