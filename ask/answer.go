@@ -1,6 +1,9 @@
 package ask
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Answer is what a surface gives back for one ask.
 type Answer struct {
@@ -16,7 +19,8 @@ type Answer struct {
 	// Reply answers the whole ask in the person's own words.
 	Reply string `json:"reply,omitempty"`
 	// Reason goes back to the agent with a deny.
-	Reason string          `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Edited replaces the tool input of an allow; it is judged again.
 	Edited json.RawMessage `json:"edited,omitempty"`
 }
 
@@ -36,7 +40,10 @@ type ItemAnswer struct {
 	State ItemState `json:"state,omitempty"`
 	// Picks are option ids, in the item's order.
 	Picks []string `json:"picks,omitempty"`
-	Text  string   `json:"text,omitempty"`
+	// Text is the person's own answer, Note a remark beside a pick; the two
+	// are never merged.
+	Text string `json:"text,omitempty"`
+	Note string `json:"note,omitempty"`
 	// Number is a decimal string.
 	Number string `json:"number,omitempty"`
 	Bool   *bool  `json:"bool,omitempty"`
@@ -49,6 +56,20 @@ type Offer struct {
 	Scope Scope  `json:"scope"`
 	Label string `json:"label"`
 	Rule  Rule   `json:"rule"`
+}
+
+// Check refuses an offer that must not be shown.
+func (o *Offer) Check() error {
+	if !ValidID(o.ID) {
+		return invalid("offer id %s", Quote(o.ID))
+	}
+	if !o.Scope.remembered() {
+		return invalid("offer %s of scope %s", o.ID, Quote(string(o.Scope)))
+	}
+	if strings.TrimSpace(o.Label) == "" || o.Rule.Action != Allow {
+		return invalid("offer %s has no label or does not allow", o.ID)
+	}
+	return o.Rule.Check()
 }
 
 // OffersDigest is the digest of the offers as shown: SHA-256 over version and

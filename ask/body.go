@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"time"
 )
 
 // Origin says what raised an ask.
@@ -70,8 +71,9 @@ type Hop struct {
 // Header is the part of an ask that changes a hop.
 type Header struct {
 	Path []Hop `json:"path"`
-	// RemainingMS is the time left to answer, nil when there is no limit.
-	// Wires carry remaining time, never a point in time.
+	// RemainingMS is the time left to answer, nil when there is no limit and
+	// never negative, see [RemainingMS]. Wires carry remaining time, never a
+	// point in time.
 	RemainingMS *int64 `json:"remaining_ms,omitempty"`
 }
 
@@ -85,8 +87,14 @@ func (h *Header) Claimed() bool {
 	return false
 }
 
+// RemainingMS is d for [Header], in whole milliseconds; time that is over is 0.
+func RemainingMS(d time.Duration) *int64 {
+	ms := max(0, d.Milliseconds())
+	return &ms
+}
+
 // Ask is a sealed body with its header. Raw is what travels and what the
-// digest covers; Body is its decoded view.
+// digest covers; Body is its decoded view. Neither may be changed.
 type Ask struct {
 	Header Header
 	Raw    []byte
@@ -94,27 +102,27 @@ type Ask struct {
 	Digest Digest
 }
 
-// Seal encodes b, checks it and returns the ask with an empty path.
+// Seal checks b, encodes it and returns the ask with an empty path. The ask
+// shares no memory with b. Raw JSON in b is compacted. Text that is not UTF-8
+// (a file name) cannot be sealed: what is digested must be what is judged.
 func Seal(b Body) (*Ask, error) {
 	b.V = Version
-	if err := b.check(); err != nil {
-		return nil, err
+	if err := b.Check(); err != nil {
+		return nil, fmt.Errorf("seal ask: %w", err)
 	}
 	raw, err := Encode(b)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("seal ask: %w", err)
 	}
 	return Open(raw)
 }
 
-// Open decodes the bytes of a sealed body strictly and computes its digest.
+// Open decodes the bytes of a sealed body strictly, checks it and computes
+// its digest. The ask keeps raw, which must not change afterwards.
 func Open(raw []byte) (*Ask, error) {
 	a := &Ask{Raw: raw}
 	if err := Decode(raw, MaxBody, &a.Body); err != nil {
 		return nil, fmt.Errorf("ask body: %w", err)
-	}
-	if err := a.Body.check(); err != nil {
-		return nil, err
 	}
 	a.Digest = BodyDigest(raw)
 	return a, nil
@@ -135,7 +143,7 @@ type wire struct {
 }
 
 // MarshalJSON writes {"header":…,"body":…}; the body's bytes are untouched.
-func (a *Ask) MarshalJSON() ([]byte, error) {
+func (a Ask) MarshalJSON() ([]byte, error) {
 	return Encode(wire{a.Header, a.Raw})
 }
 
@@ -145,8 +153,8 @@ func (a *Ask) UnmarshalJSON(b []byte) error {
 	if err := Decode(b, MaxBody+MaxMessage, &w); err != nil {
 		return err
 	}
-	if len(w.Header.Path) > MaxHops {
-		return fmt.Errorf("ask travelled %d hops, at most %d are allowed", len(w.Header.Path), MaxHops)
+	if err := w.Header.Check(); err != nil {
+		return err
 	}
 	o, err := Open([]byte(w.Body))
 	if err != nil {
@@ -157,7 +165,8 @@ func (a *Ask) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// WithHop returns a copy of a whose path is one hop longer.
+// WithHop returns a copy of a whose path is one hop longer. A path past
+// [MaxHops] is refused by whoever reads it.
 func (a *Ask) WithHop(h Hop) *Ask {
 	c := *a
 	c.Header.Path = append(append([]Hop(nil), a.Header.Path...), h)

@@ -1,14 +1,16 @@
 package ask
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
 )
 
 // ErrInvalid is wrapped by every error about a value that decodes but must
 // not be used.
-var ErrInvalid = errors.New("invalid ask")
+var ErrInvalid = errors.New("invalid")
 
 func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, a...)...)
@@ -31,96 +33,130 @@ func ValidID(s string) bool {
 	return true
 }
 
-func (b *Body) check() error {
+// MaxName is the most bytes of an item or option id and of other names that
+// are compared, not read.
+const MaxName = 128
+
+// validName is for ids that clients bring: any letters, nothing hidden.
+func validName(s string) bool {
+	return s != "" && len(s) <= MaxName && utf8.ValidString(s) && !strings.ContainsFunc(s, unseen)
+}
+
+func unseen(r rune) bool { return Hidden(r) || r == '\n' || r == '\t' }
+
+// Check refuses a body that must not be shown, judged or answered. [Seal],
+// [Open] and [Decode] apply it.
+func (b *Body) Check() error {
 	if b.V != Version {
 		return invalid("body version %d, this permd speaks %d; update the older side", b.V, Version)
 	}
 	if !ValidID(b.ID) {
-		return invalid("id %s", Quote(b.ID))
+		return invalid("ask id %s", Quote(b.ID))
 	}
 	if !ValidID(b.From.Session) {
 		return invalid("session id %s", Quote(b.From.Session))
+	}
+	if b.From.Client != "" && !ValidID(b.From.Client) {
+		return invalid("client %s", Quote(b.From.Client))
 	}
 	switch b.Origin {
 	case OriginGate, OriginPlan, OriginAsk, OriginMemory:
 	default:
 		return invalid("origin %s", Quote(string(b.Origin)))
 	}
-	switch b.Risk {
-	case "", RiskLow, RiskMedium, RiskHigh:
-	default:
+	if strings.TrimSpace(b.Title) == "" {
+		return invalid("an ask needs a title: it is the least a surface shows")
+	}
+	if !b.Risk.valid() {
 		return invalid("risk %s", Quote(string(b.Risk)))
 	}
 	if b.Origin == OriginGate && b.Action == nil {
 		return invalid("a gate ask needs an action")
 	}
 	if b.Action != nil {
-		if err := b.Action.check(); err != nil {
+		if err := b.Action.check(b.Origin); err != nil {
 			return err
 		}
 	}
-	if len(b.Items) == 0 || len(b.Items) > MaxItems {
-		return invalid("%d items, want 1 to %d", len(b.Items), MaxItems)
+	if b.URL != nil && (strings.TrimSpace(b.URL.Address) == "" || !ValidID(b.URL.ID) && b.URL.ID != "") {
+		return invalid("address %s with id %s", Quote(b.URL.Address), Quote(b.URL.ID))
 	}
-	seen := map[string]bool{}
-	for i := range b.Items {
-		it := &b.Items[i]
-		if it.ID == "" || seen[it.ID] {
-			return invalid("item id %s is empty or used twice", Quote(it.ID))
-		}
-		seen[it.ID] = true
-		if err := it.check(); err != nil {
-			return err
+	if b.Raw != nil {
+		if err := checkRaw(b.Raw); err != nil {
+			return fmt.Errorf("native request: %w", err)
 		}
 	}
-	return nil
+	return b.checkItems()
 }
 
-func (a *Action) check() error {
+func (r Risk) valid() bool {
+	switch r {
+	case "", RiskLow, RiskMedium, RiskHigh:
+		return true
+	}
+	return false
+}
+
+func (a *Action) check(origin Origin) error {
 	switch a.Tool {
 	case ToolBash, ToolRead, ToolWrite, ToolEdit, ToolMCP, ToolWebFetch, ToolWebSearch, ToolTask, ToolOther:
 	default:
 		return invalid("tool %s", Quote(string(a.Tool)))
 	}
-	if a.Client == "" || a.ClientTool == "" {
-		return invalid("an action names its client and the client's tool")
+	if !ValidID(a.Client) || a.ClientTool == "" {
+		return invalid("an action names its client and the client's tool, not %s and %s", Quote(a.Client), Quote(a.ClientTool))
 	}
-	if !json.Valid(a.Input) {
-		return invalid("the tool input is not JSON")
+	if err := checkRaw(a.Input); err != nil {
+		return fmt.Errorf("tool input: %w", err)
 	}
-	if a.Cwd == "" || a.Cwd[0] != '/' {
+	if !absolute(a.Cwd) {
 		return invalid("working directory %s is not absolute", Quote(a.Cwd))
+	}
+	if a.Project != "" && !absolute(a.Project) || a.Home != "" && !absolute(a.Home) {
+		return invalid("project %s or home %s is not absolute", Quote(a.Project), Quote(a.Home))
+	}
+	if a.Tool == ToolBash && strings.TrimSpace(a.Command) == "" {
+		return invalid("an empty command cannot be approved")
 	}
 	if a.Tool == ToolMCP && a.MCP == nil {
 		return invalid("an mcp action names its server and tool")
+	}
+	if m := a.MCP; m != nil {
+		// A server may ask something without a tool of its own at work.
+		if m.Server == "" || m.Name == "" && origin == OriginGate {
+			return invalid("mcp server %s, tool %s", Quote(m.Server), Quote(m.Name))
+		}
+		switch m.Source {
+		case "", "user", "managed", "project":
+		default:
+			return invalid("mcp source %s", Quote(m.Source))
+		}
 	}
 	for _, p := range a.Paths {
 		if p.Access != AccessRead && p.Access != AccessWrite {
 			return invalid("access %s", Quote(string(p.Access)))
 		}
+		if p.Given == "" || !absolute(p.Real) {
+			return invalid("path %s is really %s, want a name and an absolute place", Quote(p.Given), Quote(p.Real))
+		}
 	}
 	return nil
 }
 
-func (it *Item) check() error {
-	switch it.Type {
-	case ItemChoice:
-		if len(it.Options) == 0 && it.Free == nil || len(it.Options) > MaxOptions {
-			return invalid("item %s has %d options, want 1 to %d", Quote(it.ID), len(it.Options), MaxOptions)
-		}
-	case ItemText, ItemBool, ItemNumber, ItemInt:
-	default:
-		return invalid("item type %s", Quote(string(it.Type)))
+func absolute(p string) bool { return path.IsAbs(p) && !strings.ContainsRune(p, 0) }
+
+// Check refuses a header that no node would have written.
+func (h *Header) Check() error {
+	if len(h.Path) > MaxHops {
+		return invalid("the ask travelled %d hops, at most %d are allowed", len(h.Path), MaxHops)
 	}
-	seen := map[string]bool{}
-	for _, o := range it.Options {
-		if o.ID == "" || seen[o.ID] {
-			return invalid("option id %s of item %s is empty or used twice", Quote(o.ID), Quote(it.ID))
+	for _, p := range h.Path {
+		if !ValidID(p.Session) || !ValidID(p.Node) {
+			return invalid("hop over session %s of node %s", Quote(p.Session), Quote(p.Node))
 		}
-		seen[o.ID] = true
-		if o.Effect != "" && o.Effect != EffectAllow && o.Effect != EffectDeny {
-			return invalid("effect %s", Quote(string(o.Effect)))
-		}
+	}
+	if h.RemainingMS != nil && *h.RemainingMS < 0 {
+		return invalid("%d ms remaining; time that is over is 0", *h.RemainingMS)
 	}
 	return nil
 }

@@ -21,8 +21,14 @@ const (
 	// MaxBody is the most bytes a sealed body may have. A client's largest
 	// tool input (a file to be written) must fit.
 	MaxBody = 4 << 20
-	// MaxMessage is the most bytes of any other encoded value of this package.
+	// MaxMessage is the most bytes of any other encoded value of this package
+	// that carries no answer.
 	MaxMessage = 64 << 10
+	// MaxAnswer is the most bytes of an answer, which may hold an edited tool
+	// input, and of a decision, which may hold an answer.
+	MaxAnswer = MaxBody
+	// MaxText is the most bytes of one text a person types.
+	MaxText = 32 << 10
 	// MaxHops is the longest path an ask may travel.
 	MaxHops = 16
 	// MaxItems and MaxOptions bound one ask; no client known needs more than

@@ -26,12 +26,15 @@ const (
 
 // Item is one question of an ask. A permission is one choice item.
 type Item struct {
+	// ID and the ids of options are at most [MaxName] bytes with nothing
+	// hidden in them; the client's own value of an option is its Value.
 	ID      string   `json:"id"`
 	Header  string   `json:"header,omitempty"`
 	Prompt  string   `json:"prompt"`
 	Type    ItemType `json:"type"`
 	Options []Option `json:"options,omitempty"`
-	// MinPicks and MaxPicks bound a choice; MaxPicks 1 is a single choice.
+	// MinPicks and MaxPicks bound a choice, own text counted as a pick;
+	// MaxPicks 1 is a single choice, 0 no limit.
 	MinPicks int   `json:"min_picks,omitempty"`
 	MaxPicks int   `json:"max_picks,omitempty"`
 	Free     *Free `json:"free,omitempty"`
@@ -60,9 +63,10 @@ type Preview struct {
 	Text   string `json:"text"`
 }
 
-// Free allows own text instead of, or beside, a choice.
+// Free allows own text instead of, or beside, a choice, and bounds a text.
+// Lengths count characters, 0 is no limit.
 type Free struct {
-	Mode        string `json:"mode"` // "instead" or "beside"
+	Mode        string `json:"mode"` // instead, beside, both; "" in a text item
 	Multiline   bool   `json:"multiline,omitempty"`
 	Placeholder string `json:"placeholder,omitempty"`
 	Prefill     string `json:"prefill,omitempty"`

@@ -147,10 +147,10 @@ func Forwarded(session string, b By) By {
 	return By{Kind: KindForwarded, Session: session, Inner: &b}
 }
 
-// Depth is the number of frames of b.
+// Depth is the number of frames of b, at most one more than [MaxFrames].
 func (b *By) Depth() int {
 	n := 1
-	for b.Inner != nil {
+	for b.Inner != nil && n <= MaxFrames {
 		n, b = n+1, b.Inner
 	}
 	return n
