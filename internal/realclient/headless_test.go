@@ -42,6 +42,7 @@ func TestGateHookDecides(t *testing.T) {
 	}
 	for _, k := range cases {
 		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
 			r := c.Rig(t, map[string][]standin.Step{"bash": {standin.Bash("touch ran-1 && echo marker-done")}})
 			spy := r.Spy(k.body)
 			r.Settings(map[string]any{
@@ -246,6 +247,7 @@ func TestHooksOnTheCommandLine(t *testing.T) {
 	}
 	for _, k := range cases {
 		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
 			counted := standin.Bash("touch ran-1")
 			script := []standin.Step{counted}
 			if k.first != "" {

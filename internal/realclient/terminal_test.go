@@ -21,6 +21,7 @@ var manual = Run{Args: []string{"--permission-mode", "default"}}
 // once and does not end that hook; what is reported afterwards is the input
 // that both hooks saw.
 func TestAskOpensTheClientsDialog(t *testing.T) {
+	t.Parallel()
 	c := Claude(t)
 	r := c.Rig(t, map[string][]standin.Step{"x": {standin.Bash("touch ran-1")}})
 	spy := r.Spy(On("PreToolUse", Decide("ask", "look at this")) + "\n" + On("PermissionRequest", Hold))
@@ -61,6 +62,7 @@ func TestAskOpensTheClientsDialog(t *testing.T) {
 
 // An answer of the PermissionRequest hook closes the dialog.
 func TestPermissionHookAnswersTheDialog(t *testing.T) {
+	t.Parallel()
 	c := Claude(t)
 	for behavior, ran := range map[string]int{"allow": 1, "deny": 0} {
 		t.Run(behavior, func(t *testing.T) {
@@ -85,6 +87,7 @@ func TestPermissionHookAnswersTheDialog(t *testing.T) {
 // the hook's shell, so that also the program behind a guard gets it. The tool
 // does not run, and neither a report of the call nor a Stop event follows.
 func TestEscapeSignalsTheWaitingHook(t *testing.T) {
+	t.Parallel()
 	c := Claude(t)
 	for event, shows := range map[string]string{"PreToolUse": "running PreToolUse hook", "PermissionRequest": dialog} {
 		t.Run(event, func(t *testing.T) {
@@ -125,6 +128,7 @@ func TestEscapeSignalsTheWaitingHook(t *testing.T) {
 // id, a client that does not descend from the lead's and does not get the lead's
 // variables. Its arguments name the lead's session, and carry --settings on.
 func TestTeammateInItsOwnPane(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
 		Missing(t, "this test reads arguments from /proc")
 	}
