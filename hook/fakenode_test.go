@@ -20,7 +20,8 @@ import (
 // root says. Files in the root:
 //
 //	start    how to start: "ok" (or no file), "slow" (half a second late),
-//	         "refuse REASON", "die", "hang", "liar" (ready without a socket)
+//	         "refuse REASON", "die", "hang", "liar" (ready without a socket),
+//	         "record" (see record(); it has no other answer)
 //	answer   how to answer, see answer()
 //	starts   a line for each node that started: process id, arguments
 //	events   what it saw, a line each
@@ -71,6 +72,11 @@ func fakeNode(args []string) int {
 	if err != nil {
 		return 1
 	}
+	if how == "record" {
+		if n.log, err = os.OpenFile(filepath.Join(root, "record"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+			return 1
+		}
+	}
 	go n.serve()
 	_ = agent.Wait(context.Background())
 	return 0
@@ -96,6 +102,7 @@ func checkInheritance(root string, args []string) error {
 type node struct {
 	root string
 	l    net.Listener
+	log  *os.File // set: record
 }
 
 func (n *node) listen(client string, pid int, start uint64) error {
@@ -131,8 +138,30 @@ func (n *node) serve() {
 		if err != nil {
 			return
 		}
+		if n.log != nil {
+			go n.record(c)
+			continue
+		}
 		go n.answer(c)
 	}
+}
+
+// record is what a node does at the least when policy allows: it reads the
+// call, keeps a durable record, and answers.
+func (n *node) record(c net.Conn) {
+	defer c.Close()
+	req, err := hookwire.ReadRequest(c)
+	if err != nil {
+		return
+	}
+	line := fmt.Appendf(nil, "%-219.219s\n", req.Stdin)
+	if _, err := n.log.Write(line); err != nil {
+		return
+	}
+	if err := syncData(n.log); err != nil {
+		return
+	}
+	_ = hookwire.WriteResult(c, hookwire.Result{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"rule 1"}}` + "\n")})
 }
 
 // answer does what the file says:
