@@ -96,11 +96,12 @@ func TestDescendsWhileTheTreeChanges(t *testing.T) {
 		tr.before = func(look, _ int) {
 			if look == at {
 				tr.procs[100] = procStat{1, 30, false}
-				tr.procs[10] = procStat{1, 77, false}
+				// In the same tick, so that its start time gives nothing away.
+				tr.procs[10] = procStat{1, 30, false}
 			}
 		}
 		id := ProcessID{200, 30}
-		if yes, err := descends(tr.stat, id, 10, 77); yes || err != nil {
+		if yes, err := descends(tr.stat, id, 10, 30); yes || err != nil {
 			t.Errorf("change at look %d: the impostor: %v, %v", at, yes, err)
 		}
 		looks := tr.looks

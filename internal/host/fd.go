@@ -1,12 +1,6 @@
 package host
 
-import (
-	"errors"
-
-	"golang.org/x/sys/unix"
-)
-
-var errTooLarge = errors.New("larger than allowed")
+import "golang.org/x/sys/unix"
 
 // openFD opens by a plain call, again when a signal came in between.
 func openFD(path string, flags int, perm uint32) (int, error) {
@@ -14,32 +8,6 @@ func openFD(path string, flags int, perm uint32) (int, error) {
 		fd, err := unix.Open(path, flags, perm)
 		if err != unix.EINTR {
 			return fd, err
-		}
-	}
-}
-
-// readFD reads to the end, and no more than limit bytes.
-func readFD(fd, limit int) ([]byte, error) {
-	buf := make([]byte, min(limit+1, 4096))
-	n := 0
-	for {
-		got, err := unix.Read(fd, buf[n:])
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return nil, err
-		case got == 0:
-			return buf[:n], nil
-		}
-		n += got
-		if n > limit {
-			return nil, errTooLarge
-		}
-		if n == len(buf) {
-			grown := make([]byte, min(limit+1, 2*len(buf)))
-			copy(grown, buf)
-			buf = grown
 		}
 	}
 }

@@ -44,12 +44,26 @@ func problemText(name, problem string, err error, remedy string) string {
 // name, does not wait for a pipe, and does not leave root. What is refused is
 // a *FileError.
 func OpenPrivate(root *os.Root, name string, limit int64) ([]byte, error) {
-	// os.Root follows links that stay inside it, whatever the flags. The name
-	// is looked at first, and what was opened has to be that same file.
-	named, err := root.Lstat(name)
-	if err != nil {
-		return nil, openError(name, err)
+	for range tries {
+		// os.Root follows links that stay inside it, whatever the flags. The
+		// name is looked at first, and what is opened has to be that file.
+		named, err := root.Lstat(name)
+		if err != nil {
+			return nil, openError(name, err)
+		}
+		data, err := readNamed(root, name, named, limit)
+		if err != errReplaced {
+			return data, err
+		}
 	}
+	return nil, &FileError{Name: name, Problem: "is replaced again and again"}
+}
+
+// errReplaced: not the file that was looked at, as when its writer renamed a
+// new one into its place.
+var errReplaced = errors.New("replaced")
+
+func readNamed(root *os.Root, name string, named fs.FileInfo, limit int64) ([]byte, error) {
 	if named.Mode()&fs.ModeSymlink != 0 {
 		return nil, &FileError{Name: name, Problem: "is a symbolic link", Remedy: "remove the link"}
 	}
@@ -63,7 +77,7 @@ func OpenPrivate(root *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, openError(name, err)
 	}
 	if !os.SameFile(named, opened) {
-		return nil, &FileError{Name: name, Problem: "was replaced while it was opened"}
+		return nil, errReplaced
 	}
 	if err := checkFile(name, infoFacts(opened), 0o022, limit); err != nil {
 		return nil, err

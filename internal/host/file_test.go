@@ -130,3 +130,27 @@ func TestReadLimited(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A link that takes the place of the file that was looked at is not followed.
+func TestOpenPrivateSwappedForALink(t *testing.T) {
+	base := t.TempDir()
+	root := openRoot(t, base)
+	touch(t, 0o600, base, "file")
+	touch(t, 0o600, base, "other")
+	named, err := root.Lstat("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := readNamed(root, "file", named, 100); err != nil || string(data) != "content" {
+		t.Fatalf("%q, %v", data, err)
+	}
+	symlink(t, "other", base, "link")
+	if err := os.Rename(filepath.Join(base, "link"), filepath.Join(base, "file")); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := readNamed(root, "file", named, 100); data != nil || err != errReplaced {
+		t.Errorf("%q, %v", data, err)
+	}
+	_, err = OpenPrivate(root, "file", 100)
+	wantFileError(t, err, "is a symbolic link")
+}

@@ -14,7 +14,7 @@ import (
 // of any of them. It needs no deletion; the file stays.
 type Lock struct{ file *os.File }
 
-// tries bounds what waits for probes and for a path that is being replaced.
+// tries bounds what waits for probes and for a file that is being replaced.
 const tries = 50
 
 // AcquireLock waits for the lock as long as it takes; the wait holds a thread

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -137,7 +138,7 @@ func TestHiddenProcess(t *testing.T) {
 			pid     int
 			refused bool
 		}{{hidden.Process.Pid, true}, {shown.Process.Pid, false}} {
-			name := "/proc/" + itoa(c.pid) + "/" + entry
+			name := "/proc/" + strconv.Itoa(c.pid) + "/" + entry
 			f, err := os.Open(name)
 			if err == nil {
 				_ = f.Close()

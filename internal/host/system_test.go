@@ -11,8 +11,6 @@ import (
 	"time"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 func init() {
 	// hide reports what a process that hides its memory can still learn about
 	// itself.
