@@ -39,7 +39,7 @@ func (r *Rig) Terminal(run Run) *Terminal {
 	t := r.open(run, argv)
 	// The line under the prompt names the mode or offers the help.
 	t.WaitUntil("the client takes input", func(s string) bool {
-		return strings.Contains(s, " mode on") || strings.Contains(s, "? for shortcuts") || strings.Contains(s, "permissions on")
+		return strings.Contains(s, " mode on") || strings.Contains(s, "? for shortcuts") || strings.Contains(s, "(shift+tab to cycle)")
 	})
 	return t
 }

@@ -166,3 +166,30 @@ func TestTeammateInItsOwnPane(t *testing.T) {
 		t.Errorf("panes %v", panes)
 	}
 }
+
+// Whatever the client's own mode would do with a call, an ask of the gate opens
+// the dialog and runs the PermissionRequest hook beside it: also in the modes
+// that otherwise ask nothing, and in the one that denies instead of asking.
+func TestEachModeOpensTheDialogForAnAsk(t *testing.T) {
+	c := Claude(t)
+	for _, mode := range []string{"acceptEdits", "auto", "bypassPermissions", "dontAsk", "plan"} { // and default, above
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := c.Rig(t, map[string][]standin.Step{"x": {standin.Bash("touch ran-1")}})
+			spy := r.Spy(On("PreToolUse", Decide("ask", "look at this")))
+			r.Settings(map[string]any{"hooks": Hooks(map[string]string{"PreToolUse": spy.Command, "PermissionRequest": spy.Command})})
+			term := r.Terminal(Run{Args: []string{"--permission-mode", mode}})
+			term.Say("SCENARIO:x go")
+			term.WaitScreen("look at this", dialog)
+			r.WaitFor("the PermissionRequest hook", 5*time.Second, func() bool { return len(spy.Events("PermissionRequest")) == 1 })
+			for _, e := range spy.Events("") {
+				if e.Mode != mode {
+					t.Errorf("%s is told the mode %q", e.Name, e.Mode)
+				}
+			}
+			if ran := r.Ran(); len(ran) != 0 {
+				t.Errorf("ran %v without an answer", ran)
+			}
+		})
+	}
+}
