@@ -71,12 +71,18 @@ func (r *Rig) owns(pid int) bool {
 // remove ends what is left and removes the rig's folder. A client may still be
 // writing while it shuts down, so the folder is tried again for a while.
 func (r *Rig) remove() {
+	grace := time.NewTicker(50 * time.Millisecond)
+	defer grace.Stop()
+	for end := time.Now().Add(2 * time.Second); len(r.Leftovers()) > 0 && time.Now().Before(end); {
+		<-grace.C // a client's own helpers end a moment after it
+	}
 	for _, pid := range r.Leftovers() {
 		p, err := os.FindProcess(pid) // holds the process, not just its number
 		if err != nil || !r.owns(pid) {
 			continue
 		}
-		r.t.Logf("process %d outlived its test and is ended", pid)
+		args, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		r.t.Logf("process %d outlived its test and is ended: %.200q", pid, args)
 		_ = p.Kill()
 		waitGone(pid, 2*time.Second)
 		_ = p.Release()
