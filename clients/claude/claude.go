@@ -86,7 +86,7 @@ func (Codec) Decode(n clients.Native) (clients.Event, error) {
 
 // proved are the permission modes in which an ask from PreToolUse was seen to
 // open the dialog and to run the PermissionRequest hook beside it.
-var proved = []string{"default", "manual", "auto", "bypassPermissions"}
+var proved = []string{"default", "manual", "auto", "bypassPermissions", "acceptEdits", "plan"}
 
 // unasked are the modes in which Claude runs calls without a prompt when no
 // hook speaks.

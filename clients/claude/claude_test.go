@@ -185,6 +185,8 @@ func TestHost(t *testing.T) {
 		{"terminal", tui, "default", nil, clients.Host{Dialog: true, Races: true}},
 		{"auto", tui, "auto", nil, clients.Host{Dialog: true, Races: true, Unasked: true}},
 		{"bypass", tui, "bypassPermissions", nil, clients.Host{Dialog: true, Races: true, Unasked: true}},
+		{"plan", tui, "plan", nil, clients.Host{Dialog: true, Races: true}},
+		{"accept edits", tui, "acceptEdits", nil, clients.Host{Dialog: true, Races: true, Unasked: true}},
 		{"dontAsk", tui, "dontAsk", nil, clients.Host{}},
 		{"unknown mode", tui, "brandNew", nil, clients.Host{Dialog: true}},
 		{"print", print, "default", nil, clients.Host{Unattended: true}},
