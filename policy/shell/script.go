@@ -1,0 +1,196 @@
+package shell
+
+import (
+	"path"
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Env is what the shell starts with.
+type Env struct {
+	Cwd  string // absolute
+	Home string // absolute, "" when it is not known
+}
+
+// Script is what a command string says.
+type Script struct {
+	// Units are the simple commands found, outer before inner.
+	Units []Unit
+	// Redirs are the redirections to and from files.
+	Redirs []Redir
+	// Assigns are all assignments: before a command, alone, or by export,
+	// declare, env and the like.
+	Assigns []Assign
+	// Floor says why the text is not one plain literal simple command, ""
+	// when it is: then Units[0] is that command, and any further units are
+	// what it starts.
+	Floor string
+	// Unread is text that could not be parsed. Its suspects are among the
+	// units.
+	Unread []string
+}
+
+// Plain reports whether the script is one plain literal simple command.
+func (s *Script) Plain() bool { return s.Floor == "" && len(s.Units) > 0 }
+
+// Unit is one simple command.
+type Unit struct {
+	// Words are the program and its arguments, never empty.
+	Words []Word
+	// Text is where it stands in the source.
+	Text string
+	// Dir is the directory it runs in, as far as literal cd tell; Lost is
+	// true when a cd could not be followed, and Dir is then the last known.
+	Dir  string
+	Lost bool
+	// Outer is the index of the unit that starts this one, -1 for none, and
+	// Via that unit's program.
+	Outer int
+	Via   string
+	// Remote is true when it runs on another host or in a container: its
+	// paths are not ours.
+	Remote bool
+	// Guess is true when it is only suspected: found in text that cannot be
+	// read, or behind options that are not known.
+	Guess bool
+	// More is true when words that are not known follow (xargs, find -exec).
+	More bool
+	// Inner says why the text that it hands to a shell is not one plain
+	// command, "" when it is or when there is none.
+	Inner string
+	// Assigns is the environment prefix.
+	Assigns []Assign
+}
+
+// Name is the program without its directory, "" when it is not known.
+func (u *Unit) Name() string { return programName(u.Words[0].Text) }
+
+func programName(s string) string {
+	if strings.ContainsRune(s, unknown) {
+		return ""
+	}
+	// In zsh "=rm" is the path of rm.
+	s = strings.TrimPrefix(s[strings.LastIndexByte(s, '/')+1:], "=")
+	return s
+}
+
+// Argv returns the words when all are literal and none is missing.
+func (u *Unit) Argv() ([]string, bool) {
+	argv := make([]string, len(u.Words))
+	for i := range u.Words {
+		if !u.Words[i].Lit {
+			return nil, false
+		}
+		argv[i] = u.Words[i].Text
+	}
+	return argv, !u.More
+}
+
+// Redir is a redirection to or from a file.
+type Redir struct {
+	Target Word
+	Write  bool // else it reads
+	Dir    string
+	Lost   bool
+}
+
+// Assign sets a variable.
+type Assign struct {
+	Name  string
+	Value Word
+	// Unit is the index of the unit it is the environment of, -1 when it is
+	// the shell's own.
+	Unit int
+}
+
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+
+func parse(text string) (*syntax.File, error) {
+	p := parsers.Get().(*syntax.Parser)
+	defer parsers.Put(p)
+	return p.Parse(strings.NewReader(text), "")
+}
+
+// Read reads cmd. It always returns a script; what could not be understood is
+// named in its Floor.
+func Read(cmd string, env Env) *Script {
+	s := &Script{}
+	w := &walker{script: s, env: env, budget: maxScripts}
+	w.read(cmd, context{dir: path.Clean("/" + env.Cwd), outer: -1})
+	if len(s.Units) == 0 {
+		w.floor("no command")
+	}
+	if w.wantFeeds {
+		w.feed()
+	}
+	return s
+}
+
+// feed suspects the literal texts that a shell may get on standard input.
+func (w *walker) feed() {
+	feeds := w.feeds
+	for _, text := range feeds {
+		w.inner(-1, text, context{dir: path.Clean("/" + w.env.Cwd), lost: true, outer: -1, guess: true})
+	}
+}
+
+// context is what a part of the text inherits from where it stands.
+type context struct {
+	dir    string
+	lost   bool
+	outer  int
+	via    string
+	remote bool
+	guess  bool
+}
+
+// read parses text and walks it. Text within text is read the same way.
+func (w *walker) read(text string, c context) {
+	if err := Check(text); err != nil {
+		w.unread(text, err.Error(), c)
+		return
+	}
+	if w.budget -= len(text); w.budget < 0 {
+		w.unread(text, "too much text within text", c)
+		return
+	}
+	file, err := parse(text)
+	if err != nil {
+		w.unread(text, "it cannot be parsed", c)
+		return
+	}
+	outer := w.src
+	w.src = text
+	w.stmts(file.Stmts, &c)
+	w.src = outer
+	if len(file.Stmts) > 1 {
+		w.floor("several commands")
+	}
+}
+
+// unread keeps text that cannot be parsed and suspects it.
+func (w *walker) unread(text, why string, c context) {
+	w.floor(why)
+	w.script.Unread = append(w.script.Unread, text)
+	c.guess = true
+	for words := range suspects(text) {
+		if w.budget >= 0 {
+			w.unit(words, words[0].Text, c, nil)
+			continue
+		}
+		// No more text within text: what stands behind the wrappers is
+		// suspected where it is.
+		for len(words) > 1 && (startsOther(programName(words[0].Text)) || strings.HasPrefix(words[0].Text, "-")) {
+			words = words[1:]
+		}
+		w.script.Units = append(w.script.Units, Unit{Words: words, Text: words[0].Text, Dir: c.dir, Lost: true, Outer: c.outer, Via: c.via, Remote: c.remote, Guess: true})
+	}
+}
+
+// startsOther reports whether a program of this name starts another one that
+// its words name.
+func startsOther(name string) bool {
+	return wrappers[name] != nil || shells[name] || name == "eval" || name == "trap"
+}

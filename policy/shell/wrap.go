@@ -1,0 +1,378 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// unit adds a simple command and what it would start.
+func (w *walker) unit(words []Word, text string, c context, assigns []Assign) int {
+	i := len(w.script.Units)
+	for k := range assigns {
+		assigns[k].Unit = i
+	}
+	w.script.Assigns = append(w.script.Assigns, assigns...)
+	w.script.Units = append(w.script.Units, Unit{Words: words, Text: text, Dir: c.dir, Lost: c.lost, Outer: c.outer, Via: c.via,
+		Remote: c.remote, Guess: c.guess, Assigns: assigns})
+	w.unwrap(i, c)
+	return i
+}
+
+// unwrap adds what unit i starts, if it is a wrapper.
+func (w *walker) unwrap(i int, c context) {
+	words := w.script.Units[i].Words
+	name := programName(words[0].Text)
+	in := c
+	in.outer, in.via = i, name
+	args := words[1:]
+	switch {
+	case name == "":
+		return
+	case shells[name]:
+		w.shell(i, args, in)
+		return
+	case containers[name]:
+		w.container(i, args, in)
+		return
+	}
+	if g := wrappers[name]; g != nil {
+		w.wrapper(i, g, name, args, in)
+		return
+	}
+	switch name {
+	case "eval":
+		w.inner(i, joined(args), in)
+	case "trap":
+		for len(args) > 0 && args[0].Text == "--" {
+			args = args[1:]
+		}
+		if len(args) > 1 && args[0].Text != "-" {
+			w.inner(i, joined(args[:1]), in)
+		}
+	case "find":
+		w.find(i, args, in)
+	case "fd", "fdfind":
+		w.fd(i, args, in)
+	case "git":
+		w.git(i, args, in)
+	case "su", "script":
+		for j, a := range args {
+			if v, ok := strings.CutPrefix(a.Text, "--command="); ok {
+				w.inner(i, v, in)
+			} else if (a.Text == "-c" || a.Text == "--command") && j+1 < len(args) {
+				w.inner(i, joined(args[j+1:j+2]), in)
+			}
+		}
+	case "parallel":
+		end := len(args)
+		for j, a := range args {
+			if strings.HasPrefix(a.Text, ":::") {
+				end = j
+				break
+			}
+		}
+		in.guess = true
+		w.guesses(args[:end], in)
+	case "kubectl", "oc":
+		if len(args) > 0 && slices.ContainsFunc(args, func(a Word) bool { return a.Text == "exec" }) {
+			in.remote = true
+			w.afterDashes(args, in)
+		}
+	case "pnpm", "yarn", "npm":
+		if j := slices.IndexFunc(args, func(a Word) bool { return a.Text == "dlx" || a.Text == "exec" || a.Text == "x" }); j >= 0 {
+			w.wrapper(i, wrappers["npx"], "npx", args[j+1:], in)
+		}
+	case "permd":
+		if slices.ContainsFunc(args, func(a Word) bool { return a.Text == "run" || a.Text == "acp" }) {
+			w.afterDashes(args, in)
+		}
+	case "echo", "printf":
+		w.feeds = append(w.feeds, joined(args))
+	}
+}
+
+// afterDashes adds the command that follows "--".
+func (w *walker) afterDashes(args []Word, in context) {
+	for j, a := range args {
+		if a.Text == "--" && j+1 < len(args) {
+			w.unit(args[j+1:], args[j+1].Text, in, nil)
+			return
+		}
+	}
+	in.guess = true
+	if len(args) > 1 {
+		w.guesses(args[1:], in)
+	}
+}
+
+func (w *walker) wrapper(i int, g *grammar, name string, args []Word, in context) {
+	p := g.read(args)
+	in.remote = in.remote || g.remote
+	if p.dir != nil {
+		w.cd([]Word{{Text: "cd"}, *p.dir}, &in)
+	}
+	for k := range p.assigns {
+		p.assigns[k].Unit = i
+	}
+	w.script.Assigns = append(w.script.Assigns, p.assigns...)
+	for _, o := range p.opts {
+		if o.value != nil && (o.name == g.script || o.name == g.longScript) {
+			// What follows the option is appended to the text.
+			w.inner(i, strings.Join(append([]string{joined([]Word{*o.value})}, texts(p.rest)...), " "), in)
+		}
+	}
+	if name == "ssh" {
+		w.sshOptions(i, p, in)
+	}
+	if !p.ok {
+		in.guess = true
+		w.guesses(p.rest, in)
+		return
+	}
+	if p.none || len(p.rest) == 0 {
+		return
+	}
+	if name == "npx" || name == "bunx" || name == "pnpx" {
+		p.rest = slices.Clone(p.rest)
+		p.rest[0].Text = withoutVersion(p.rest[0].Text)
+	}
+	if g.shell && !(name == "watch" && (p.has("x") || p.has("exec"))) {
+		w.inner(i, joined(p.rest), in)
+		return
+	}
+	if name == "flock" && p.rest[0].Text == "-c" && len(p.rest) > 1 {
+		w.inner(i, joined(p.rest[1:2]), in)
+		return
+	}
+	k := w.unit(p.rest, p.rest[0].Text, in, nil)
+	w.script.Units[k].More = w.script.Units[k].More || g.more
+}
+
+func (p *parsed) has(name string) bool {
+	return slices.ContainsFunc(p.opts, func(o option) bool { return o.name == name })
+}
+
+// sshOptions finds commands that ssh runs on this side.
+func (w *walker) sshOptions(i int, p parsed, in context) {
+	in.remote = false
+	for _, o := range p.opts {
+		if o.name != "o" || o.value == nil {
+			continue
+		}
+		key, cmd, _ := strings.Cut(o.value.Text, "=")
+		switch strings.ToLower(key) {
+		case "proxycommand", "localcommand", "knownhostscommand":
+			w.inner(i, cmd, in)
+		}
+	}
+}
+
+// withoutVersion strips "@1.2" from the name of a package.
+func withoutVersion(s string) string {
+	if at := strings.LastIndexByte(s, '@'); at > 0 {
+		return s[:at]
+	}
+	return s
+}
+
+// guesses suspects a command at the first two words that may begin one, after
+// options that are not understood.
+func (w *walker) guesses(words []Word, in context) {
+	in.guess = true
+	n := 0
+	for j, a := range words {
+		if strings.HasPrefix(a.Text, "-") || a.Unknown() || a.Text == "" {
+			continue
+		}
+		if w.guessed[&words[j]] {
+			return // this word and what follows was suspected before
+		}
+		if w.guessed == nil {
+			w.guessed = map[*Word]bool{}
+		}
+		w.guessed[&words[j]] = true
+		if strings.ContainsAny(a.Text, " ;|&\n") {
+			w.inner(in.outer, joined(words[j:j+1]), in)
+		} else {
+			w.unit(words[j:], a.Text, in, nil)
+		}
+		if n++; n == 2 {
+			return
+		}
+	}
+}
+
+// shell reads what sh, bash and the like would run.
+func (w *walker) shell(i int, args []Word, in context) {
+	for j := 0; j < len(args); j++ {
+		s := args[j].Text
+		if s == "-" || s == "--" {
+			break
+		}
+		if len(s) < 2 || s[0] != '-' && s[0] != '+' {
+			return // a script file
+		}
+		if strings.HasPrefix(s, "--") {
+			if s == "--command" || strings.HasPrefix(s, "--command=") { // fish
+				w.commandText(i, args[j:], in)
+				return
+			}
+			if s == "--rcfile" || s == "--init-file" {
+				j++
+			}
+			continue
+		}
+		if s[0] == '-' && strings.Contains(s, "c") {
+			w.commandText(i, args[j:], in)
+			return
+		}
+		if strings.HasSuffix(s, "o") || strings.HasSuffix(s, "O") {
+			j++
+		}
+	}
+	w.wantFeeds = true
+}
+
+// commandText finds the text after -c: the first word that is no option.
+func (w *walker) commandText(i int, args []Word, in context) {
+	if _, v, ok := strings.Cut(args[0].Text, "="); ok {
+		w.inner(i, v, in)
+		return
+	}
+	for j := 1; j < len(args); j++ {
+		s := args[j].Text
+		if len(s) > 1 && (s[0] == '-' || s[0] == '+') && !strings.ContainsAny(s, " \t\n;") {
+			if strings.HasSuffix(s, "o") || strings.HasSuffix(s, "O") {
+				j++
+			}
+			continue
+		}
+		w.inner(i, joined(args[j:j+1]), in)
+		return
+	}
+}
+
+func (w *walker) container(i int, args []Word, in context) {
+	for j, a := range args {
+		switch a.Text {
+		case "exec", "run", "create":
+			p := containerGrammar.read(args[j+1:])
+			in.remote = true
+			if p.ok && len(p.rest) > 0 {
+				w.unit(p.rest, p.rest[0].Text, in, nil)
+			} else if !p.ok {
+				w.guesses(p.rest, in)
+			}
+			return
+		}
+	}
+}
+
+func (w *walker) find(i int, args []Word, in context) {
+	for j := 0; j < len(args); j++ {
+		switch args[j].Text {
+		case "-exec", "-execdir", "-ok", "-okdir":
+		default:
+			continue
+		}
+		end := j + 1
+		for end < len(args) && args[end].Text != ";" && (args[end].Text != "+" || args[end-1].Text != "{}") {
+			end++
+		}
+		if end > j+1 {
+			k := w.unit(args[j+1:end], args[j+1].Text, in, nil)
+			w.script.Units[k].More = true
+		}
+		j = end
+	}
+}
+
+func (w *walker) fd(i int, args []Word, in context) {
+	for j, a := range args {
+		switch a.Text {
+		case "-x", "-X", "--exec", "--exec-batch":
+			if j+1 < len(args) {
+				k := w.unit(args[j+1:], args[j+1].Text, in, nil)
+				w.script.Units[k].More = true
+			}
+			return
+		}
+	}
+}
+
+// git finds commands in git's own command line: shell aliases, and the
+// subcommands that run one.
+func (w *walker) git(i int, args []Word, in context) {
+	j := 0
+	for j < len(args) && strings.HasPrefix(args[j].Text, "-") {
+		switch args[j].Text {
+		case "-c":
+			if j+1 < len(args) {
+				if _, v, _ := strings.Cut(args[j+1].Text, "="); strings.HasPrefix(v, "!") {
+					w.inner(i, v[1:], in)
+				}
+			}
+			j++
+		case "-C", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path", "--super-prefix", "--attr-source":
+			if args[j].Text == "-C" && j+1 < len(args) {
+				w.cd([]Word{{Text: "cd"}, args[j+1]}, &in)
+				w.script.Units[i].Dir, w.script.Units[i].Lost = in.dir, in.lost
+			}
+			j++
+		}
+		j++
+	}
+	if j >= len(args) {
+		return
+	}
+	sub, rest := args[j].Text, args[j+1:]
+	for len(rest) > 0 {
+		switch {
+		case sub == "submodule" && rest[0].Text == "foreach":
+			rest = rest[1:]
+			for len(rest) > 0 && strings.HasPrefix(rest[0].Text, "-") {
+				rest = rest[1:]
+			}
+			w.inner(i, joined(rest), in)
+			return
+		case sub == "bisect" && rest[0].Text == "run" && len(rest) > 1:
+			w.unit(rest[1:], rest[1].Text, in, nil)
+			return
+		case sub == "rebase" && (rest[0].Text == "-x" || rest[0].Text == "--exec") && len(rest) > 1:
+			w.inner(i, joined(rest[1:2]), in)
+		case sub == "rebase" && strings.HasPrefix(rest[0].Text, "--exec="):
+			w.inner(i, rest[0].Text[len("--exec="):], in)
+		}
+		rest = rest[1:]
+	}
+}
+
+// inner reads text that unit i hands to a shell.
+func (w *walker) inner(i int, text string, in context) {
+	if text == "" {
+		return
+	}
+	floor := w.script.Floor
+	w.script.Floor = ""
+	in.dir = path.Clean("/" + in.dir)
+	w.read(text, in)
+	if i >= 0 && w.script.Units[i].Inner == "" {
+		w.script.Units[i].Inner = w.script.Floor
+	}
+	w.script.Floor = floor
+}
+
+// joined is the line that words become when a shell reads them again.
+func joined(words []Word) string { return strings.Join(texts(words), " ") }
+
+func texts(words []Word) []string {
+	out := make([]string, len(words))
+	for i, v := range words {
+		out[i] = v.Text
+		if !v.Lit && v.Src != "" && v.Unknown() {
+			out[i] = v.Src
+		}
+	}
+	return out
+}
