@@ -47,5 +47,6 @@
 // writing end of a pipe. The node writes "ok\n" to 4 when its socket takes
 // connections, or the reason why it cannot, and then closes 3 and 4. It must
 // not mind that nobody reads. The lock goes with the node's descriptor and not
-// with the caller, who may be killed.
+// with the caller, who may be killed. The caller ends soon, so a node is not
+// below the agent in the process tree, nor is what it starts.
 package hook

@@ -193,7 +193,7 @@ func (n *node) answer(c net.Conn) {
 	appendLine(n.root, "events", fmt.Sprintf("call %s gate=%t stdin=%d", req.Client, req.Gate, len(req.Stdin)))
 	switch how {
 	case "exit":
-		var code uint8
+		var code int
 		fmt.Sscan(arg, &code)
 		_ = hookwire.WriteResult(c, hookwire.Result{Code: code, Stdout: []byte("out\x00\xff\n"), Stderr: []byte("err\xfe")})
 	case "wait":
@@ -263,6 +263,20 @@ func lockHolder(args []string) int {
 	fmt.Println("held")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = lock.Close()
+	return 0
+}
+
+func ensurer(args []string) int {
+	start, err := host.StartTime(os.Getpid())
+	if err == nil {
+		err = Ensure(args[0], Agent{Client: "claude", PID: os.Getpid(), Start: start})
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("ensured")
+	_, _ = io.Copy(io.Discard, os.Stdin)
 	return 0
 }
 

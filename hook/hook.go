@@ -23,11 +23,18 @@ func Main(args, env []string, stdin, stdout, stderr int) int {
 		_ = writeAll(stderr, []byte("permd: "+err.Error()+"\n"))
 		return refuse
 	}
+	if o.ensure.PID != 0 {
+		if err := ensureHere(o.root, o.ensure); err != nil {
+			_ = writeAll(stderr, []byte(err.Error()))
+			return refuse
+		}
+		return 0
+	}
 	result, err := o.run(args, env, stdin)
 	if err == nil {
 		err = errors.Join(writeAll(stdout, result.Stdout), writeAll(stderr, result.Stderr))
 		if err == nil {
-			return int(result.Code)
+			return result.Code
 		}
 		err = errors.New("the answer could not be written: " + err.Error())
 	}

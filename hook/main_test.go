@@ -16,6 +16,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){
 		"permd-hook": func() { os.Exit(Main(os.Args[1:], os.Environ(), 0, 1, 2)) },
 		"permd":      func() { os.Exit(fakeNode(os.Args[1:])) },
+		"ensurer":    func() { os.Exit(ensurer(os.Args[1:])) },
 		"lockholder": func() { os.Exit(lockHolder(os.Args[1:])) },
 	})
 }

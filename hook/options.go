@@ -10,11 +10,17 @@ import (
 // usage is also the text of every error about the command line.
 const usage = "usage: permd-hook [--root DIR] [--gate] [--no-start] CLIENT"
 
+// ensureOption is followed by PID:START.
+const ensureOption = "--ensure="
+
 type options struct {
 	root    string // "" or absolute
 	gate    bool
 	noStart bool
 	client  string
+	// ensure is an agent that is to have a node, and nothing else is to be
+	// done; not in the usage, it is for Ensure.
+	ensure Agent
 }
 
 func parseArgs(args []string) (options, error) {
@@ -40,6 +46,14 @@ func parseArgs(args []string) (options, error) {
 			if err := checkRoot(o.root); err != nil {
 				return options{}, err
 			}
+		case strings.HasPrefix(arg, ensureOption):
+			pid, start, _ := strings.Cut(strings.TrimPrefix(arg, ensureOption), ":")
+			var err1, err2 error
+			o.ensure.PID, err1 = strconv.Atoi(pid)
+			o.ensure.Start, err2 = strconv.ParseUint(start, 10, 64)
+			if err1 != nil || err2 != nil || o.ensure.PID <= 0 {
+				return options{}, errors.New(quote(arg) + " is no process; " + usage)
+			}
 		case strings.HasPrefix(arg, "-"):
 			return options{}, errors.New("unknown option " + quote(arg) + "; " + usage)
 		case o.client != "":
@@ -53,7 +67,10 @@ func parseArgs(args []string) (options, error) {
 		return options{}, errors.New("no client named; " + usage)
 	case o.gate && o.noStart:
 		return options{}, errors.New("--no-start is not for gates: a gate without a node could only refuse; " + usage)
+	case o.ensure.PID != 0 && (o.gate || o.noStart):
+		return options{}, errors.New(ensureOption + " stands alone; " + usage)
 	}
+	o.ensure.Client = o.client
 	return o, nil
 }
 

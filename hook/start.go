@@ -34,26 +34,6 @@ const (
 	startLog  = "node-start.log"
 )
 
-// Ensure makes sure that the agent has a node that takes connections, as a
-// hook does. root is "" or absolute. permd run calls it for the process that is
-// about to become the agent.
-func Ensure(root string, agent Agent) error {
-	run, err := session.RunDir(root)
-	if err != nil {
-		return err
-	}
-	dirs := session.Dirs{Root: root, Run: run}
-	c, err := dial(dirs.Node(session.NodeID(agent.PID, agent.Start)))
-	if errors.Is(err, errNoNode) {
-		c, err = start(dirs, agent)
-	}
-	if err != nil {
-		return err
-	}
-	c.close()
-	return nil
-}
-
 // start starts the agent's node, unless somebody else has meanwhile, and
 // connects to it.
 func start(dirs session.Dirs, agent Agent) (*conn, error) {

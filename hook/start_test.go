@@ -114,13 +114,11 @@ func TestCallerKilledAfterSpawn(t *testing.T) {
 	w.node()
 }
 
-// holdLock takes start.lock in a process of its own.
-func (w *world) holdLock() *exec.Cmd {
+// helper starts one of the programs that wait for the end of their input, and
+// reads the line that it says first.
+func (w *world) helper(name string, args ...string) (cmd *exec.Cmd, said string) {
 	w.t.Helper()
-	if err := os.MkdirAll(filepath.Join(w.root, "run"), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	cmd := exec.Command(filepath.Join(w.bin, "lockholder"), filepath.Join(w.root, "run", startLock))
+	cmd = exec.Command(filepath.Join(w.bin, name), args...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		w.t.Fatal(err)
@@ -137,8 +135,19 @@ func (w *world) holdLock() *exec.Cmd {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
-		w.t.Fatalf("the lock holder said %q, %v", line, err)
+	said, _ = bufio.NewReader(out).ReadString('\n')
+	return cmd, said
+}
+
+// holdLock takes start.lock in a process of its own.
+func (w *world) holdLock() *exec.Cmd {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Join(w.root, "run"), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	cmd, said := w.helper("lockholder", filepath.Join(w.root, "run", startLock))
+	if said != "held\n" {
+		w.t.Fatalf("the lock holder said %q", said)
 	}
 	return cmd
 }
@@ -288,27 +297,54 @@ func TestNoPermdBesideTheHook(t *testing.T) {
 func TestEnsure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.set("start", "slow")
+	agent, said := w.helper("ensurer", w.root)
+	if said != "ensured\n" {
+		t.Fatalf("it said %q", said)
+	}
+	node := w.node()
+	start, err := host.StartTime(agent.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if below, err := host.Descends(node, agent.Process.Pid, start); below || err != nil {
+		t.Errorf("the node descends from the agent: %t, %v", below, err)
+	}
+	if want := " --pid " + strconv.Itoa(agent.Process.Pid) + " "; !strings.Contains(w.lines("starts")[0], want) {
+		t.Errorf("started as %q, want %q", w.lines("starts")[0], want)
+	}
+	// A second time there is one; this process has nothing to start one with.
+	if err := Ensure(w.root, Agent{"claude", agent.Process.Pid, start}); err != nil {
+		t.Errorf("with a node: %v", err)
+	}
+	w.node()
+}
+
+func TestEnsureFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
 	start, err := host.StartTime(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This process has no permd beside it.
+	// The test binary has no permd-hook beside it.
 	agent := Agent{Client: "claude", PID: os.Getpid(), Start: start}
 	if err := Ensure(w.root, agent); err == nil || !strings.Contains(err.Error(), "make install") {
-		t.Errorf("without permd: %v", err)
+		t.Errorf("without the programs: %v", err)
 	}
-	if got := w.call("{}", "--gate", "claude"); got.code != 0 {
-		t.Fatal(got)
+	if err := Ensure("relative", agent); err == nil || !strings.Contains(err.Error(), "absolute") {
+		t.Errorf("a relative root: %v", err)
 	}
-	if err := Ensure(w.root, agent); err != nil {
-		t.Errorf("with a node: %v", err)
+	w.set("start", "refuse the policy is broken")
+	if _, said := w.helper("ensurer", w.root); !strings.Contains(said, "could not be started: the policy is broken") {
+		t.Errorf("a node that does not start: %q", said)
 	}
-	agent.Start++
-	if err := Ensure(w.root, agent); err == nil || !strings.Contains(err.Error(), "has ended") {
-		t.Errorf("for a process that is another by now: %v", err)
+	// A process that is another by now.
+	got := run(t, exec.Command(filepath.Join(w.bin, "permd-hook"), ensureOption+strconv.Itoa(os.Getpid())+":1", "--root", w.root, "claude"))
+	if got.code == 0 || !strings.Contains(got.stderr, "has ended") {
+		t.Errorf("%v, want a failure", got)
 	}
-	if err := Ensure("relative", agent); err == nil {
-		t.Error("a relative root is taken")
+	if n := len(w.nodes()); n != 1 {
+		t.Errorf("%d nodes were started, want the one that refused", n)
 	}
-	w.node()
 }

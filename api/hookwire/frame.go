@@ -20,9 +20,10 @@ const (
 // frameHead is the size of a frame's kind and length.
 const frameHead = 1 + 4
 
-// Result is what the hook does in the end.
+// Result is what the hook does in the end. Code is 0 to 255; it is an int so
+// that one out of range is an error and not cut to another.
 type Result struct {
-	Code   uint8
+	Code   int
 	Stdout []byte
 	Stderr []byte
 }
@@ -47,7 +48,10 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(f.Text)))
 		return append(dst, f.Text...), nil
 	case Done:
-		out, text := f.Result.Stdout, f.Result.Stderr
+		code, out, text := f.Result.Code, f.Result.Stdout, f.Result.Stderr
+		if code < 0 || code > 255 {
+			return nil, malformed("exit code " + strconv.Itoa(code))
+		}
 		if len(out) > MaxStdout {
 			return nil, tooLarge("standard output", MaxStdout)
 		}
@@ -56,7 +60,7 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 		}
 		dst = append(dst, byte(Done))
 		dst = binary.BigEndian.AppendUint32(dst, uint32(1+4+len(out)+len(text)))
-		dst = append(dst, f.Result.Code)
+		dst = append(dst, byte(code))
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(out)))
 		dst = append(dst, out...)
 		return append(dst, text...), nil
@@ -68,8 +72,8 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 // never cut by a deadline that a caller set for w.
 func WriteWaiting(w io.Writer) error { return writeFrame(w, Frame{Kind: Waiting}) }
 
-// WriteResult ends the call. A result over a limit is an error and nothing is
-// written: refuse the call instead.
+// WriteResult ends the call. A result over a limit, or with a code that is none,
+// is an error and nothing is written: refuse the call instead.
 func WriteResult(w io.Writer, r Result) error {
 	return writeFrame(w, Frame{Kind: Done, Result: r})
 }
@@ -170,7 +174,7 @@ func parseFrame(kind Kind, body []byte) (Frame, error) {
 	case len(s.rest) > MaxStderr:
 		return Frame{}, tooLarge("standard error", MaxStderr)
 	}
-	return Frame{Kind: Done, Result: Result{code, out, s.rest}}, nil
+	return Frame{Kind: Done, Result: Result{int(code), out, s.rest}}, nil
 }
 
 func checkRefusal(text []byte) error {

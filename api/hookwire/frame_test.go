@@ -146,7 +146,8 @@ func TestWriteRefusedTakesAnyText(t *testing.T) {
 }
 
 func TestAppendFrameRefusesNoFrame(t *testing.T) {
-	for _, f := range []Frame{{}, {Kind: 'X'}, {Kind: Refused}, {Kind: Refused, Text: "\xff"}} {
+	for _, f := range []Frame{{}, {Kind: 'X'}, {Kind: Refused}, {Kind: Refused, Text: "\xff"},
+		{Kind: Done, Result: Result{Code: 256}}, {Kind: Done, Result: Result{Code: -1}}} {
 		if b, err := AppendFrame(nil, f); err == nil {
 			t.Errorf("%+v became %q", f, b)
 		}
