@@ -1,0 +1,157 @@
+package review_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"permd/review"
+	"permd/review/reviewtest"
+)
+
+// flow opens a log, records, rotates and closes, and gives the ids of all
+// that Commit said was recorded. It never fails: what fails is told.
+func flow(dir string, disk review.Disk) (acked []string, failed int) {
+	opt := review.Options{Dir: dir, Writer: "n1", Version: "test", Disk: disk, MaxFile: 3 << 10, Deadline: 5 * time.Second}
+	for round := range 2 {
+		l, err := review.Open(opt)
+		if err != nil {
+			failed++
+			continue
+		}
+		for i := range 4 {
+			id := fmt.Sprintf("A%d-%d", round, i)
+			l.Append(review.Event{Name: review.AskWaiting, Ask: "w" + id})
+			if err := l.Commit(context.Background(), review.Allowed(id)); err != nil {
+				failed++
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			acked = append(acked, id)
+		}
+		if err := l.Checkpoint(context.Background()); err != nil {
+			failed++
+		}
+		if err := l.Close(); err != nil {
+			failed++
+		}
+	}
+	return acked, failed
+}
+
+// memoryDir is a review directory in memory, where there is one: what is
+// tested here is not the disk. Its parent exists.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	at := ""
+	if fi, err := os.Stat("/dev/shm"); err == nil && fi.IsDir() {
+		at = "/dev/shm"
+	}
+	base, err := os.MkdirTemp(at, "review-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	state := filepath.Join(base, "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(state, "review")
+}
+
+// holds fails unless every acknowledged record is in the log below dir, which
+// has at worst what an accident explains, and the log can be written again.
+func holds(t *testing.T, what, dir string, acked []string) {
+	t.Helper()
+	r, err := review.Verify(dir)
+	if err != nil && !(errors.Is(err, os.ErrNotExist) && len(acked) == 0) {
+		t.Fatalf("%s: verify: %v", what, err)
+	}
+	if r.Status == review.Tampered {
+		t.Fatalf("%s: %s\n%s", what, r.String(), review.Dump(dir))
+	}
+	inLog(t, what, dir, acked)
+	l, err := review.Open(review.Options{Dir: dir, Writer: "n1", Version: "test"})
+	if err != nil {
+		t.Fatalf("%s: open again: %v\n%s", what, err, review.Dump(dir))
+	}
+	if err := l.Commit(context.Background(), review.Allowed("again")); err != nil {
+		t.Fatalf("%s: commit again: %v", what, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatalf("%s: close again: %v", what, err)
+	}
+	if r, err = review.Verify(dir); err != nil || r.Status == review.Tampered {
+		t.Fatalf("%s: after all: %v, %s\n%s", what, err, r.String(), review.Dump(dir))
+	}
+	inLog(t, what, dir, append([]string{"again"}, acked...))
+}
+
+func inLog(t *testing.T, what, dir string, acked []string) {
+	t.Helper()
+	got := review.IDs(t, dir, "n1")
+	for _, id := range acked {
+		if !got[id] {
+			t.Fatalf("%s: %s was acknowledged and is not there\n%s", what, id, review.Dump(dir))
+		}
+	}
+}
+
+// Every operation fails in turn with every error, once and for good. No
+// Commit that returned nil may be missing, not even after a power cut at the
+// end, and the log is never left so that it looks tampered with.
+func TestT3T13NoAcknowledgedRecordIsLostToADiskError(t *testing.T) {
+	kinds := []struct {
+		name string
+		err  error
+	}{
+		{"EIO", syscall.EIO}, {"ENOSPC", syscall.ENOSPC}, {"EMFILE", syscall.EMFILE},
+		{"short EIO", reviewtest.Short{Err: syscall.EIO}}, {"short ENOSPC", reviewtest.Short{Err: syscall.ENOSPC}},
+	}
+	runs, refused, step, first := 0, 0, 1, 0
+	if review.RaceEnabled || testing.Short() {
+		step = 9
+	}
+	for _, kind := range kinds {
+		for _, times := range []int{1, -1} {
+			first++
+			for n := 1 + first%step; ; n += step {
+				dir := memoryDir(t)
+				base := reviewtest.NewVolatile(filepath.Dir(dir))
+				disk := &reviewtest.Disk{Base: base}
+				disk.Fail(reviewtest.At(n, times, kind.err))
+				acked, failed := flow(dir, disk)
+				runs++
+				refused += failed
+				ops := len(disk.Ops())
+				what := fmt.Sprintf("%s x %d at operation %d of %d", kind.name, times, n, ops)
+				disk.Fail(nil)
+				after := filepath.Join(filepath.Dir(filepath.Dir(dir)), "after")
+				if err := base.Cut(rand.New(rand.NewPCG(uint64(n), uint64(times))), after); err != nil {
+					t.Fatal(err)
+				}
+				if len(acked) > 0 {
+					holds(t, what+", then a power cut", filepath.Join(after, "review"), acked)
+				}
+				holds(t, what, dir, acked)
+				os.RemoveAll(filepath.Dir(filepath.Dir(dir)))
+				if ops < n {
+					if len(acked) != 8 || failed != 0 {
+						t.Fatalf("clean pass: %d acknowledged, %d failed", len(acked), failed)
+					}
+					break
+				}
+			}
+		}
+	}
+	t.Logf("%d runs, %d calls refused", runs, refused)
+	if runs < 1500/step || refused < runs {
+		t.Errorf("only %d runs with %d refusals", runs, refused)
+	}
+}
