@@ -135,6 +135,9 @@ const (
 	VerdictInvalid     = "invalid"
 	VerdictScope       = "scope"
 	VerdictNotTrusted  = "not_trusted"
+	// VerdictNotRecorded: it won, but the review log could not be written, so
+	// it did not count and the ask is denied.
+	VerdictNotRecorded = "not_recorded"
 )
 
 // AnswerVerdict answers every answer.
