@@ -244,7 +244,9 @@ type Register struct {
 // Registered accepts a child. Key is the MAC key of this registration, hex,
 // 32 bytes; it lives in memory only.
 type Registered struct {
-	Key      string `json:"key"`
+	Key string `json:"key"`
+	// BeatKey is the key of the node's beats, hex, "" when they carry none.
+	BeatKey  string `json:"beat_key,omitempty"`
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
 	// Verified says which of the child's sessions have a proven parent, and how.
