@@ -68,10 +68,11 @@ type Judge struct {
 
 // New returns a judge of the nodes in dirs. It reads the clocks, so that a
 // suspend between now and the first look is noticed.
-func New(dirs session.Dirs) *Judge { return newJudge(dirs, nil) }
+func New(dirs session.Dirs) *Judge { return NewWithClock(dirs, nil) }
 
-// newJudge takes the clocks to be used, nil for the machine's.
-func newJudge(dirs session.Dirs, clock func() (uptime, mono time.Duration, boot string)) *Judge {
+// NewWithClock is New with the clocks to be used: boot time, monotonic time and
+// boot id. Nil is the machine's; tests and other transports bring their own.
+func NewWithClock(dirs session.Dirs, clock func() (uptime, mono time.Duration, boot string)) *Judge {
 	j := &Judge{Dirs: dirs, start: time.Now(), clock: clock}
 	if clock == nil {
 		j.clock = j.machine

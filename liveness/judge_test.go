@@ -326,7 +326,7 @@ func TestTimersInVirtualTime(t *testing.T) {
 	lock(t, n)
 	synctest.Test(t, func(t *testing.T) {
 		clock := &fakeClock{start: time.Now()}
-		j := newJudge(d, clock.read)
+		j := NewWithClock(d, clock.read)
 		w, err := heartbeat.Create(string(n), heartbeat.Identity{Node: "n", Instance: "i1", Boot: bootA}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -395,7 +395,7 @@ func TestHello(t *testing.T) {
 	lock(t, n)
 	synctest.Test(t, func(t *testing.T) {
 		clock := &fakeClock{start: time.Now()}
-		j := newJudge(d, clock.read)
+		j := NewWithClock(d, clock.read)
 		asked := 0
 		j.Hello = func(ctx context.Context, dir session.Node) Hello {
 			asked++
@@ -485,7 +485,7 @@ func TestSIGSTOP(t *testing.T) {
 	var ahead time.Duration
 	var j *Judge
 	m := New(d)
-	j = newJudge(d, func() (time.Duration, time.Duration, string) {
+	j = NewWithClock(d, func() (time.Duration, time.Duration, string) {
 		up, mono, boot := m.machine()
 		return up + ahead, mono + ahead, boot
 	})

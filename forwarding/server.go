@@ -1,0 +1,276 @@
+package forwarding
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"permd/ask"
+	"permd/heartbeat"
+	"permd/internal/host"
+)
+
+// Beater writes the node's beat; [heartbeat.Writer] does.
+type Beater interface {
+	Beat(uptime time.Duration, serving []string) error
+	Rest(uptime time.Duration, serving []string) error
+}
+
+var _ Beater = (*heartbeat.Writer)(nil)
+
+// Config is what a node's server is made of.
+type Config struct {
+	// Node and Instance are this node's; Session is its root session.
+	Node     string
+	Instance string
+	// Transport carries the letters.
+	Transport Transport
+	// Serve decides one ask of a child, or has it decided. It is called on a
+	// goroutine of its own and must return when its context ends: the child
+	// withdrew the ask or is gone. It must have made the decision durable
+	// before it returns. Whatever it does wrong denies.
+	Serve func(context.Context, Incoming) ask.Decision
+	// Delivered is told what a child did with a decision. It must not block.
+	// May be nil.
+	Delivered func(Child, Receipt)
+	// Proofs tell which children have a proven parent here.
+	Proofs Proofs
+	// Beat is written while children are registered, or always with
+	// AlwaysBeat; BeatKey is the key it was made with, handed to children.
+	Beat       Beater
+	BeatKey    []byte
+	AlwaysBeat bool
+	// Log is told what belongs on the record. It must not block. May be nil.
+	Log func(Event)
+	// Unauthenticated lets children put letters that have only the directory
+	// in common with this node, as across containers: no connection, no key,
+	// no proof. Their asks are claimed, always.
+	Unauthenticated bool
+
+	// uptime replaces the boot-time clock in tests.
+	uptime func() (time.Duration, error)
+}
+
+// Server is a node's serving loop and what it holds: one goroutine, [Server.Run],
+// drains the mailbox, writes the beat, answers hellos and admits children, so
+// that each proves that the others would happen too.
+type Server struct {
+	cfg   Config
+	rep   *reporter
+	calls chan func() // run by the loop
+	beat  chan struct{}
+	ended chan struct{}
+	start sync.Once
+
+	serving sync.WaitGroup // Serve calls and what belongs to a peer
+
+	mu    sync.Mutex
+	ctx   context.Context // of Run; nil before
+	list  []string        // sessions that serve
+	peers map[string]*peer
+	ups   map[string]*link
+}
+
+// ErrEnded means that the server's loop has ended, or never began.
+var ErrEnded = errors.New("this node does not serve any more")
+
+// NewServer returns a server. Nothing happens before Run.
+func NewServer(cfg Config) (*Server, error) {
+	switch {
+	case !ask.ValidID(cfg.Node) || !ask.ValidID(cfg.Instance):
+		return nil, fmt.Errorf("forwarding: node %s, instance %s: not valid", ask.Quote(cfg.Node), ask.Quote(cfg.Instance))
+	case cfg.Transport == nil || cfg.Serve == nil:
+		return nil, errors.New("forwarding: a server needs a transport and a Serve")
+	}
+	if cfg.uptime == nil {
+		cfg.uptime = host.Uptime
+	}
+	return &Server{cfg: cfg, rep: newReporter(cfg.Log), calls: make(chan func()), beat: make(chan struct{}, 1),
+		ended: make(chan struct{}), peers: map[string]*peer{}, ups: map[string]*link{}}, nil
+}
+
+// Run serves until ctx is done: then every ask being served is withdrawn, and
+// Run returns when all of its goroutines have. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	first := false
+	s.start.Do(func() { first = true })
+	if !first {
+		return ErrEnded
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	s.ctx = ctx
+	s.mu.Unlock()
+	var background sync.WaitGroup
+	failed := make(chan error, 1)
+	if r, ok := s.cfg.Transport.(runner); ok {
+		background.Go(func() {
+			if err := r.Run(ctx); err != nil && ctx.Err() == nil {
+				failed <- err
+			}
+		})
+	}
+	if s.cfg.Unauthenticated {
+		s.rep.event(Event{Kind: EventUnguarded, Node: s.cfg.Node,
+			Why: "children without a connection are served: their asks are not authenticated"})
+		if h, ok := s.cfg.Transport.(holder); ok {
+			defer h.Hold()()
+		}
+	}
+	err := s.loop(ctx, failed)
+	cancel(ErrEnded)
+	close(s.ended)
+	for _, p := range s.allPeers() {
+		p.end(ErrEnded)
+	}
+	s.serving.Wait()
+	background.Wait()
+	return err
+}
+
+func (s *Server) loop(ctx context.Context, failed <-chan error) error {
+	tr := s.cfg.Transport
+	pulse := &pulse{s: s}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	next := make(chan struct{}, 1)
+	pulse.set(timer)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return fmt.Errorf("forwarding: %w", err)
+		case <-tr.Arrived():
+			s.take(next)
+		case <-next:
+			s.take(next)
+		case f := <-s.calls:
+			f()
+		case <-s.beat:
+			pulse.set(timer)
+		case <-timer.C:
+			pulse.set(timer)
+		}
+	}
+}
+
+// take takes one batch; between two batches beats and hellos have their turn.
+func (s *Server) take(next chan<- struct{}) {
+	more, err := s.cfg.Transport.Take(s.handle)
+	if err != nil {
+		s.rep.event(Event{Kind: EventMailbox, Node: s.cfg.Node, Why: ask.Quote(err.Error())})
+	}
+	if more {
+		select {
+		case next <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// call runs f in the loop and waits for it.
+func (s *Server) call(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	select {
+	case s.calls <- func() { f(); close(done) }:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ended:
+		return ErrEnded
+	}
+	<-done // the loop has it: it cannot be lost now
+	return nil
+}
+
+// Hello returns the sessions that serve, as said by the serving loop: who
+// waits in vain for it meets a stuck node.
+func (s *Server) Hello(ctx context.Context) ([]string, error) {
+	var list []string
+	err := s.call(ctx, func() { list = s.Serving() })
+	return list, err
+}
+
+// Serving returns the sessions that serve as last set.
+func (s *Server) Serving() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.list)
+}
+
+// SetServing sets which sessions serve, and tells every child and the beat if
+// that is a change.
+func (s *Server) SetServing(sessions []string) {
+	list := slices.Clone(sessions)
+	slices.Sort(list)
+	list = slices.Compact(list)
+	s.mu.Lock()
+	if slices.Equal(list, s.list) {
+		s.mu.Unlock()
+		return
+	}
+	s.list = list
+	for _, p := range s.peers {
+		p.pushServing(list)
+	}
+	s.mu.Unlock()
+	s.beatNow()
+}
+
+func (s *Server) beatNow() {
+	select {
+	case s.beat <- struct{}{}:
+	default:
+	}
+}
+
+// pulse writes the beat from the loop: at every change at once, and each
+// period while somebody wants it.
+type pulse struct {
+	s      *Server
+	beats  bool
+	failed bool
+}
+
+func (p *pulse) set(timer *time.Timer) {
+	s := p.s
+	if s.cfg.Beat == nil {
+		return
+	}
+	s.mu.Lock()
+	want := len(s.peers) > 0 || s.cfg.AlwaysBeat
+	list := s.list
+	s.mu.Unlock()
+	up, err := s.cfg.uptime()
+	if err == nil {
+		if want {
+			err = s.cfg.Beat.Beat(up, list)
+		} else {
+			err = s.cfg.Beat.Rest(up, list)
+		}
+	}
+	if err != nil && !p.failed {
+		s.rep.event(Event{Kind: EventBeat, Node: s.cfg.Node, Why: ask.Quote(err.Error())})
+	}
+	p.failed, p.beats = err != nil, want
+	if want {
+		timer.Reset(heartbeat.Period)
+	} else {
+		timer.Stop()
+	}
+}
+
+// newKey makes a key for one registration or one node's beats.
+func newKey() []byte {
+	k := make([]byte, 32)
+	rand.Read(k) // never fails, see crypto/rand
+	return k
+}
+
+// NewBeatKey makes the key of a node's beats, for [heartbeat.Create] and
+// [Config].
+func NewBeatKey() []byte { return newKey() }
