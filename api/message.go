@@ -306,8 +306,12 @@ type Status struct {
 }
 
 // TicketArgs asks for a ticket below Session; empty means the node's root.
+// With PID and Start no ticket is given: that process, which a terminal
+// multiplexer started for the caller, is expected as a child instead.
 type TicketArgs struct {
 	Session string `json:"session,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	Start   uint64 `json:"start,omitempty"`
 }
 
 // Ticket proves, once, that its bearer was started below Session.
