@@ -104,7 +104,7 @@ func (b *Broker) Put(ctx context.Context, r Request) (ask.Decision, error) {
 	defer b.mu.Unlock()
 	d := w.decision
 	w.phase, _, err = step(w.phase, taken)
-	b.forget(w)
+	b.remember(w)
 	return d, err
 }
 

@@ -90,7 +90,6 @@ func (b *Broker) conclude(ws []*waiter, records []Record, ev event, err error) [
 		if ev == notStored {
 			w.decision = unrecorded(w.decision, err)
 		}
-		b.remember(w)
 	}
 	return fx
 }
@@ -123,9 +122,11 @@ func (b *Broker) hand(ws []*waiter, fx []effect) {
 	}
 }
 
-// remember keeps a settled ask for late answers and the origin's report, and
-// forgets the oldest. b.mu is held.
+// remember keeps an ask whose decision has left, for late answers and the
+// origin's report, without what it no longer needs (a body may have
+// megabytes), and forgets the oldest. b.mu is held.
 func (b *Broker) remember(w *waiter) {
+	w.ask, w.req, w.decision = nil, Request{}, ask.Decision{}
 	b.ring = append(b.ring, w)
 	if len(b.ring) <= keep {
 		return
@@ -136,10 +137,6 @@ func (b *Broker) remember(w *waiter) {
 		delete(b.asks, old.id)
 	}
 }
-
-// forget drops what a settled ask no longer needs: a body may have megabytes.
-// b.mu is held.
-func (b *Broker) forget(w *waiter) { w.ask, w.req, w.decision = nil, Request{}, ask.Decision{} }
 
 // limit is the limit that runs for the waiters now, nil when there is none.
 // b.mu is held.
