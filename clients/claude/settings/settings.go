@@ -9,11 +9,13 @@
 package settings
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -146,8 +148,9 @@ type file struct {
 type rawGroup struct {
 	Matcher string `json:"matcher"`
 	Hooks   []struct {
-		Type    string `json:"type"`
-		Command string `json:"command"`
+		Type    string          `json:"type"`
+		Command string          `json:"command"`
+		Timeout json.RawMessage `json:"timeout"`
 	} `json:"hooks"`
 }
 
@@ -174,7 +177,8 @@ func open(b []byte) (*editor, error) {
 		return nil, fmt.Errorf("%w: %v", ErrSettings, err)
 	}
 	var err error
-	if e.val, err = hujson.Parse(b); err != nil {
+	// Changing the value would change the bytes that it was read from.
+	if e.val, err = hujson.Parse(slices.Clone(b)); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrSettings, err)
 	}
 	return e, e.read()
@@ -208,23 +212,38 @@ func (e *editor) say(format string, a ...any) {
 	e.chg.Lines = append(e.chg.Lines, fmt.Sprintf(format, a...))
 }
 
-// done formats what changed and returns the change.
+// done returns the change. What it does not touch keeps its bytes; a file in
+// the form in which Claude writes it stays in that form.
 func (e *editor) done() (*Change, error) {
 	if !e.chg.Changes() {
 		e.chg.After = e.chg.Before
 		return &e.chg, nil
 	}
-	e.val.Format()
 	e.chg.After = e.val.Pack()
+	if text := strings.TrimSpace(string(e.chg.Before)); text == "" || indented([]byte(text)) == text {
+		e.chg.After = []byte(indented(e.chg.After))
+	}
 	if !json.Valid(e.chg.After) {
 		return nil, fmt.Errorf("%w: the result would not be valid JSON", ErrSettings)
 	}
 	return &e.chg, nil
 }
 
-// has reports whether the command of g stands in the file already, exactly.
+// indented is JSON as Claude writes it, or as it is if it is none.
+func indented(b []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, b, "", "  ") != nil {
+		return string(b)
+	}
+	return out.String()
+}
+
+// has reports whether g stands in the file already, exactly: with another
+// time-out Claude would not wait for a person, and run the call.
 func (e *editor) has(name string, g group) bool {
+	want := g.Hooks[0]
 	return slices.ContainsFunc(e.f.Hooks[name], func(r rawGroup) bool {
-		return r.Matcher == g.Matcher && len(r.Hooks) == 1 && r.Hooks[0].Type == "command" && r.Hooks[0].Command == g.Hooks[0].Command
+		return r.Matcher == g.Matcher && len(r.Hooks) == 1 && r.Hooks[0].Type == want.Type &&
+			r.Hooks[0].Command == want.Command && string(r.Hooks[0].Timeout) == strconv.Itoa(want.Timeout)
 	})
 }

@@ -94,6 +94,54 @@ func TestInstallKeepsWhatIsNotOurs(t *testing.T) {
 	}
 }
 
+// The caller compares what it read with what is there before it writes.
+func TestTheInputIsLeftAlone(t *testing.T) {
+	for name, in := range files {
+		b := []byte(in)
+		c, err := Install(b, hook, "")
+		if err != nil || string(b) != in || string(c.Before) != in {
+			t.Errorf("%s: install made of its input\n%s\n%v", name, b, err)
+		}
+		after := string(c.After)
+		u, err := Undo(c.After, c.Taken)
+		if err != nil || string(c.After) != after || string(u.Before) != after {
+			t.Errorf("%s: undo made of its input\n%s\n%v", name, c.After, err)
+		}
+	}
+}
+
+// A person's own layout stays, and the one Claude writes stays that one.
+func TestTheLayoutStays(t *testing.T) {
+	canonical := "{\n  \"model\": \"x\",\n  \"permissions\": {\n    \"allow\": [\n      \"Read\"\n    ]\n  }\n}\n"
+	for _, in := range []string{canonical, strings.TrimSpace(canonical), files["order"], "{ \"a\" : 1 ,\n\t\"b\":[ ] }"} {
+		c := install(t, in)
+		if in == canonical {
+			if got := string(c.After); indented(c.After) != got || !strings.HasSuffix(got, "\n}\n") {
+				t.Errorf("Claude's own layout is lost:\n%s", got)
+			}
+		}
+		u, err := Undo(c.After, c.Taken)
+		if err != nil || string(u.After) != in {
+			t.Errorf("undo gives other bytes, %v:\n%q\n%q", err, u.After, in)
+		}
+	}
+}
+
+// Past its time-out Claude ends a hook and runs the call, so a shorter one is
+// no installed gate.
+func TestAnotherTimeoutIsPutRight(t *testing.T) {
+	for _, to := range []string{"10", "86400.5", `"86400"`, "null"} {
+		in := strings.Replace(string(install(t, "").After), "86400", to, 1)
+		if Installed([]byte(in), hook, "") {
+			t.Errorf("timeout %s counts as installed", to)
+		}
+		c := install(t, in)
+		if !c.Changes() || !Installed(c.After, hook, "") || strings.Count(string(c.After), "--gate claude") != 1 {
+			t.Errorf("timeout %s is left:\n%s", to, c.After)
+		}
+	}
+}
+
 func TestInstallReplacesAnOlderPath(t *testing.T) {
 	c := install(t, `{}`)
 	d, err := Install(c.After, "/home/dev/it's here/permd-hook", "/r oot")
