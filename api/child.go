@@ -51,5 +51,5 @@ func (c *Child) Wake() error { return c.conn.Write(TWake, 0, nil) }
 
 // Children replaces the list of this node's sessions.
 func (c *Child) Children(list []ChildSession) error {
-	return c.conn.Write(TChildren, 0, Children{list})
+	return c.conn.Write(TChildren, 0, Children{Sessions: list})
 }

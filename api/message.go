@@ -265,12 +265,16 @@ type Proof struct {
 // Children replaces the list of a child's sessions.
 type Children struct {
 	Sessions []ChildSession `json:"sessions"`
+	// Quiet says that the sender notices mail by itself and needs no wake.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 // Serving says which sessions of the parent's node serve now.
 type Serving struct {
 	Sessions []string `json:"sessions"`
 	Verified []Proof  `json:"verified,omitempty"`
+	// Quiet says that the sender notices mail by itself and needs no wake.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 // Call is one control operation.

@@ -199,7 +199,7 @@ func vectorSamples(t *testing.T) []Frame {
 		{TNotice, 0, Notice{Kind: "tripwire", Session: "s-1", Text: "a tool ran that was not released"}},
 		{TRegister, 1, Register{Node: "n2", Instance: "i2", Sessions: []ChildSession{child}, PID: 9, Start: 5, Ticket: "00ff", Boot: "b"}},
 		{TRegistered, 1, Registered{Key: key, BeatKey: key, Node: "n1", Instance: "i1", Verified: []Proof{proof}, Serving: []string{"s-1"}}},
-		{TChildren, 0, Children{[]ChildSession{child}}},
+		{TChildren, 0, Children{Sessions: []ChildSession{child}}},
 		{TServing, 0, Serving{Sessions: []string{"s-1"}, Verified: []Proof{proof}}},
 		{TCall, 1 << 63, Call{Op: OpPause, Args: json.RawMessage(`{"for_ms":1000}`)}},
 		{TError, 4, Refused{Code: CodeDenied, Text: "an agent may not do this"}},
