@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"permd/ask"
 )
 
 // Install adds permd's hooks to a settings file and sets Claude's own base to
@@ -98,7 +100,7 @@ func (e *editor) baseToAsk() error {
 			if i < 0 {
 				break
 			}
-			old, err := json.Marshal(e.f.Perm.Allow[i])
+			old, err := ask.Encode(e.f.Perm.Allow[i])
 			if err != nil {
 				return err
 			}

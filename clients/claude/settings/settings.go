@@ -20,6 +20,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"permd/ask"
 	"permd/clients"
 )
 
@@ -108,7 +109,7 @@ func Flag(hook, root string) (string, error) {
 	for _, e := range events {
 		v.Hooks[e.name] = []group{groupOf(e, hook, root)}
 	}
-	b, err := json.Marshal(v)
+	b, err := ask.Encode(v)
 	return string(b), err
 }
 
@@ -198,7 +199,7 @@ func (e *editor) patch(op, path string, value any) error {
 	if op != "remove" {
 		o["value"] = value
 	}
-	p, err := json.Marshal([]any{o})
+	p, err := ask.Encode([]any{o})
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,9 @@ func TestTheLayoutStays(t *testing.T) {
 	canonical := "{\n  \"model\": \"x\",\n  \"permissions\": {\n    \"allow\": [\n      \"Read\"\n    ]\n  }\n}\n"
 	for _, in := range []string{canonical, strings.TrimSpace(canonical), files["order"], "{ \"a\" : 1 ,\n\t\"b\":[ ] }"} {
 		c := install(t, in)
+		if !strings.Contains(string(c.After), `>&2; exit 2; }`) {
+			t.Errorf("a person cannot read the command:\n%s", c.After)
+		}
 		if in == canonical {
 			if got := string(c.After); indented(c.After) != got || !strings.HasSuffix(got, "\n}\n") {
 				t.Errorf("Claude's own layout is lost:\n%s", got)
