@@ -117,12 +117,9 @@ func eventError(format string, a ...any) error {
 // opens says whether the record lets something run. On a full disk that is
 // what is refused first.
 func (ev *Event) opens() bool {
-	if ev.Verdict != nil {
-		return *ev.Verdict == ask.Allow
-	}
 	switch ev.Name {
 	case HandedToClientDialog, Released, GrantGiven, ParentConfirmed, PolicyApplied, PauseStarted:
 		return true
 	}
-	return false
+	return ev.Verdict != nil && *ev.Verdict == ask.Allow
 }

@@ -4,7 +4,7 @@ package review
 var (
 	Allowed    = allowed
 	Denied     = denied
-	StateDir   = stateDir
+	MemoryDir  = memoryDir
 	MustVerify = mustVerify
 	IDs        = ids
 	Dump       = dump

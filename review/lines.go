@@ -5,6 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // What may stand in the place of a line.
@@ -12,6 +16,29 @@ var (
 	errTorn = errors.New("the last line has no end")
 	errLong = errors.New("a line is longer than allowed")
 )
+
+// errNoFile stands for a link, a pipe, or whatever else has a log's name.
+var errNoFile = errors.New("it is not a regular file")
+
+// openToRead opens a log, follows no link and waits for no pipe.
+func openToRead(name string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, nil, errNoFile
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = errNoFile
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, fi, nil
+}
 
 // lineReader cuts a stream into lines with their places. It keeps one line in
 // memory.

@@ -169,3 +169,23 @@ func dump(dir string) string {
 	})
 	return b.String()
 }
+
+// memoryDir is a review directory in memory, where there is one: what is
+// tested here is not the disk. Its parent exists.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	at := ""
+	if fi, err := os.Stat("/dev/shm"); err == nil && fi.IsDir() {
+		at = "/dev/shm"
+	}
+	base, err := os.MkdirTemp(at, "review-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	state := filepath.Join(base, "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(state, "review")
+}

@@ -140,6 +140,7 @@ type Log struct {
 	out      []byte
 	results  []result // of the batch in l.out
 	unfit    uint64   // records of that batch that the full disk has no room for
+	saying   uint64   // lost records that its gap line tells of
 	broken   *brokenError
 	cut      *aside    // what was set aside in mending so far
 	tried    time.Time // when mending last failed

@@ -19,6 +19,7 @@ type stream struct {
 	at     int64
 	f      *os.File
 	info   fs.FileInfo // of that file
+	last   bool        // a later file was seen, this one is looked at once more
 	lines  *lineReader
 	cur    Record
 	// suspended: cur was read and the stream set back before it.
@@ -50,11 +51,17 @@ func (s *stream) next() (bool, error) {
 			}
 			return true, nil
 		case errors.Is(err, io.EOF), errors.Is(err, errTorn):
-			more, err := s.advance()
-			if err != nil || !more {
-				s.pause()
+			s.pause()
+			number, err := s.later()
+			if err != nil || number == 0 {
 				return false, err
 			}
+			// Once there is a later file nothing is added to this one; but it
+			// may have been between our last look and the other's beginning.
+			if s.last = !s.last; s.last {
+				continue
+			}
+			s.turn(number)
 		default:
 			return false, err
 		}
@@ -75,67 +82,62 @@ func (s *stream) bad(at int64, err error) {
 	s.cur = Record{Line: Line{Time: s.cur.Time}, Writer: s.writer, File: fileName(s.number), Offset: at, Err: err}
 }
 
-// open goes on where the stream was, or at the first file.
+// open goes on where the stream was, or at the first file. A file that is
+// gone, or none, is passed.
 func (s *stream) open() (bool, error) {
-	if s.number == 0 {
-		if more, err := s.advance(); err != nil || !more {
+	for {
+		if s.number > 0 {
+			f, info, err := openToRead(filepath.Join(s.dir, fileName(s.number)))
+			if err == nil {
+				s.goOn(f, info)
+				return true, nil
+			}
+			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoFile) {
+				return false, err
+			}
+		}
+		number, err := s.later()
+		if err != nil || number == 0 {
 			return false, err
 		}
+		s.turn(number)
 	}
-	f, err := os.Open(filepath.Join(s.dir, fileName(s.number)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return s.skipTo()
-	}
-	if err != nil {
-		return false, err
-	}
-	if err := s.place(f); err != nil {
-		f.Close()
-		return false, err
-	}
-	s.f = f
-	s.lines = newLineReader(io.NewSectionReader(f, s.at, 1<<62-s.at), s.at)
-	return true, nil
 }
 
-// place corrects where to go on: in a file that took the other's name at its
+// goOn reads on at the same place; in a file that took the other's name at its
 // beginning, in one that was cut at its end.
-func (s *stream) place(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
+func (s *stream) goOn(f *os.File, info fs.FileInfo) {
 	if s.info != nil && !os.SameFile(info, s.info) {
 		s.at = 0
 	}
-	s.info, s.at = info, min(s.at, info.Size())
-	return nil
+	s.f, s.info, s.at = f, info, min(s.at, info.Size())
+	s.lines = newLineReader(io.NewSectionReader(f, s.at, 1<<62-s.at), s.at)
 }
 
-// skipTo passes a file that is gone.
-func (s *stream) skipTo() (bool, error) {
-	if more, err := s.advance(); err != nil || !more {
-		return false, err
-	}
-	return s.open()
-}
-
-// advance goes to the beginning of the next file, if there is one.
-func (s *stream) advance() (bool, error) {
+// later gives the number of the next file, 0 if there is none.
+func (s *stream) later() (int, error) {
 	numbers, err := fileNumbers(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return 0, err
 	}
 	i, found := slices.BinarySearch(numbers, s.number)
-	if found {
+	switch {
+	case found:
 		i++
+	case i == len(numbers):
+		// Ours is gone, and what is there is older by name: begun anew.
+		i = 0
 	}
 	if i >= len(numbers) {
-		return false, nil
+		return 0, nil
 	}
+	return numbers[i], nil
+}
+
+// turn goes to the beginning of another file.
+func (s *stream) turn(number int) {
 	s.pause()
-	s.number, s.at, s.info = numbers[i], 0, nil
-	return true, nil
+	s.number, s.at, s.info, s.last = number, 0, nil, false
 }
 
 // pause closes the file; next opens it again at the same place.

@@ -53,22 +53,19 @@ func Sweep(ctx context.Context, opt Options) (int, error) {
 // abandoned says whether nobody writes in dir and its last record is no closing
 // head. When in doubt it is not.
 func abandoned(dir string) bool {
-	if held, err := host.Held(filepath.Join(dir, "lock")); err != nil || held {
+	held, err := host.Held(filepath.Join(dir, "lock"))
+	if held || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
 	numbers, err := fileNumbers(dir)
 	if err != nil || len(numbers) == 0 {
 		return false
 	}
-	f, err := os.Open(filepath.Join(dir, fileName(numbers[len(numbers)-1])))
+	f, fi, err := openToRead(filepath.Join(dir, fileName(numbers[len(numbers)-1])))
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return false
-	}
 	raw, err := lastLine(f, fi.Size())
 	if err != nil {
 		return true

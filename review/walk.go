@@ -34,9 +34,7 @@ type walk struct {
 // log without files.
 func verifyLog(root, writer string, r *Report, each func(l *Line, file string, at int64, hash ask.Digest)) (LogReport, error) {
 	w := &walk{dir: filepath.Join(root, writer), report: r, log: LogReport{Writer: writer}, known: true, each: each}
-	if err := w.live(); err != nil {
-		return w.log, err
-	}
+	w.live()
 	numbers, err := fileNumbers(w.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return w.log, err
@@ -54,17 +52,15 @@ func verifyLog(root, writer string, r *Report, each func(l *Line, file string, a
 		w.log.Files++
 	}
 	w.log.Closed = w.closed
-	// It may have begun while we read.
-	return w.log, w.live()
+	w.live() // it may have begun while we read
+	return w.log, nil
 }
 
-func (w *walk) live() error {
+// live looks whether the writer is at work. A lock that nobody can hold is no
+// writer's.
+func (w *walk) live() {
 	held, err := host.Held(filepath.Join(w.dir, "lock"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	w.log.Live = w.log.Live || held
-	return nil
+	w.log.Live = w.log.Live || err == nil && held
 }
 
 func (w *walk) bad(s Status, at int64, seq uint64, format string, a ...any) {
@@ -72,15 +68,16 @@ func (w *walk) bad(s Status, at int64, seq uint64, format string, a ...any) {
 }
 
 func (w *walk) walkFile() error {
-	f, err := os.Open(filepath.Join(w.dir, w.file))
+	f, fi, err := openToRead(filepath.Join(w.dir, w.file))
+	if errors.Is(err, errNoFile) {
+		w.bad(Tampered, 0, w.m.seq+1, "%v", err)
+		w.known = false
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	// What is written from now on is not looked at.
 	lines := newLineReader(io.LimitReader(f, fi.Size()), 0)
 	for first := true; ; first = false {
@@ -113,7 +110,7 @@ var errStop = errors.New("the rest of the file does not count")
 
 // torn judges bytes without an end.
 func (w *walk) torn(at int64, n int) {
-	if err := w.live(); err == nil && w.log.Live && w.last {
+	if w.live(); w.log.Live && w.last {
 		return // it is being written
 	}
 	w.known = false
@@ -140,7 +137,10 @@ func (w *walk) line(raw []byte, at, end int64, first bool, long error) error {
 	}
 	if what := w.follows(&l, first); what != "" {
 		w.bad(Tampered, at, l.Seq, "%s", what)
-		return errStop
+		if !first || !l.heads(w.log.Writer, w.file) {
+			return errStop
+		}
+		// From its own header on, the file is judged by itself.
 	}
 	w.m, w.known = mark{l.Seq, sha256.Sum256(raw), end}, true
 	w.closed = l.closes()

@@ -47,8 +47,9 @@ func (l *Log) process(b *batch) {
 		l.refuse(b, err)
 		return
 	}
-	if l.lost > 0 {
-		l.said.lines, l.said.lost, l.lost = l.said.lines+1, l.said.lost+l.lost, 0
+	if l.saying > 0 {
+		l.said = unsaid{l.said.lines + 1, l.said.lost + l.saying}
+		l.lost -= l.saying
 	}
 	if durable {
 		if err := l.c.sync(); err != nil {
@@ -75,13 +76,15 @@ func (l *Log) answer(b *batch, how func(i int) result) {
 
 // frame chains the batch into l.out. What there is no room for has its error
 // in results.
-// It begins with a gap line if records were lost.
+// It begins with a gap line if records were lost and there is room to say so.
 func (l *Log) frame(b *batch, noRoom error) (m mark, durable bool) {
 	if l.out, m = l.out[:0], l.c.written; cap(l.out) > 1<<20 {
 		l.out = nil
 	}
 	l.results, l.unfit = l.results[:0], 0
-	if l.lost > 0 {
+	l.saying = 0
+	if l.lost > 0 && noRoom == nil {
+		l.saying = l.lost
 		l.out = l.keys.add(l.out, &m, gap("dropped", nil, nil, l.lost))
 	}
 	from := 0
