@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"permd/api/hookwire"
 	"permd/internal/host"
@@ -49,12 +50,12 @@ func findAgent(request *hookwire.Request) (agent Agent, sure bool, err error) {
 	agent.Client = request.Client
 	if variable := clientOf(request.Client).pid; variable != "" {
 		pid, err := strconv.Atoi(request.Getenv(variable))
-		if err == nil && isAncestor(request.PPID, pid) {
+		if err == nil && isAncestor(request.PPID, pid) && !adopts(pid, request.Client) {
 			agent.PID, sure = pid, true
 		}
 	}
 	if !sure {
-		if agent.PID, err = nearestProgram(request.PPID); err != nil {
+		if agent.PID, err = nearestProgram(request.PPID, request.Client); err != nil {
 			return Agent{}, false, err
 		}
 	}
@@ -85,7 +86,7 @@ func isAncestor(from, pid int) bool {
 
 // nearestProgram is the first process at or above from that is not a shell:
 // clients run a hook's command line in one.
-func nearestProgram(from int) (int, error) {
+func nearestProgram(from int, client string) (int, error) {
 	for range maxHops {
 		if from <= 0 {
 			break
@@ -94,8 +95,7 @@ func nearestProgram(from int) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if from == 1 && in(inits[:], name) {
-			// The client has ended, and init adopted what it left.
+		if adopts(from, client) {
 			break
 		}
 		if !in(shells[:], name) {
@@ -106,6 +106,30 @@ func nearestProgram(from int) (int, error) {
 		}
 	}
 	return 0, errNoAgent
+}
+
+// adopts says whether pid is a process that the system gives orphans to, and
+// so no agent: the client has ended, and its hook was adopted. A node for it
+// would take everything on the machine for a part of its agent. In a container
+// the client itself may be process 1.
+func adopts(pid int, client string) bool {
+	name, err := host.Comm(pid)
+	if err != nil || in(inits[:], name) {
+		return true
+	}
+	if pid != 1 || strings.HasPrefix(name, client) {
+		return false
+	}
+	args, err := host.Args(pid)
+	if err != nil {
+		return true
+	}
+	for _, a := range args[:min(len(args), 2)] {
+		if strings.HasPrefix(a[strings.LastIndexByte(a, '/')+1:], client) {
+			return false // an interpreter, with the client as its script
+		}
+	}
+	return true
 }
 
 var (

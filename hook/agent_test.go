@@ -44,8 +44,7 @@ func TestHostileEnvironment(t *testing.T) {
 				cmd.Env = append(cmd.Env, "CLAUDE_PID="+strconv.Itoa(os.Getpid()))
 			}
 			if got := run(t, cmd); got.code != 2 || got.stderr != "err\xfe" {
-				// With 1, which is an ancestor, another node is asked; it
-				// answers from the same root.
+				// 1 is an ancestor and no agent: it adopts orphans.
 				t.Errorf("%q %q: %v, want what the node says", env, args, got)
 			}
 		}
@@ -200,16 +199,21 @@ func TestFoundBySession(t *testing.T) {
 func TestNearestProgram(t *testing.T) {
 	t.Parallel()
 	self := os.Getpid()
-	if got, err := nearestProgram(self); err != nil || got != self {
+	if got, err := nearestProgram(self, "claude"); err != nil || got != self {
 		t.Errorf("from a program: %d, %v", got, err)
 	}
-	if _, err := nearestProgram(0); err == nil {
+	if _, err := nearestProgram(0, "claude"); err == nil {
 		t.Error("from nowhere: no error")
 	}
-	if comm, err := host.Comm(1); err == nil && in(inits[:], comm) {
-		if got, err := nearestProgram(1); err == nil {
-			t.Errorf("from init: %d", got)
-		}
+	if got, err := nearestProgram(1, "claude"); err == nil {
+		t.Errorf("from process 1, which adopts orphans: %d", got)
+	}
+	comm, err := host.Comm(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := nearestProgram(1, comm); !in(inits[:], comm) && !in(shells[:], comm) && (err != nil || got != 1) {
+		t.Errorf("a client that is process 1 of its container: %d, %v", got, err)
 	}
 	if isAncestor(self, 0) || isAncestor(0, self) || isAncestor(self, -1) {
 		t.Error("no process is somebody's ancestor")
