@@ -184,3 +184,33 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOpen is the start and the end of a writer, which a node pays once.
+func BenchmarkOpen(b *testing.B) {
+	dir := stateDir(b)
+	f := bareFile(b)
+	line := bareLine("A")
+	var ours, bare []time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		start := time.Now()
+		l, err := Open(options(dir, fmt.Sprint("n", n)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		opened := time.Now()
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
+		middle := time.Now()
+		bareAppend(b, f, line)
+		if err := syncData(f); err != nil {
+			b.Fatal(err)
+		}
+		ours = append(ours, opened.Sub(start))
+		bare = append(bare, time.Since(middle))
+	}
+	b.ReportMetric(median(ours)/1e3, "us/open")
+	b.ReportMetric(median(ours)/median(bare), "open-x-fsync")
+}

@@ -148,6 +148,10 @@ func (e *brokenError) Unwrap() []error {
 	return []error{ErrBroken, e.err}
 }
 
+// named makes the name of the file durable: whoever began it may have failed,
+// or died, before that.
+func (c *chain) named() error { return c.disk.SyncDir(c.dir) }
+
 // room sees to it that n bytes, and reserveLow more, fit. nil where the file
 // system cannot tell.
 func (c *chain) room(n int) error {

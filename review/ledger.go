@@ -93,6 +93,9 @@ func (g *ledger) add(c *chain, k keys, was found, ev Event) error {
 			return tail(k.add(nil, m, header(ledgerName, name, previous, g.version)), m)
 		})
 	}
+	if err := c.named(); err != nil {
+		return err
+	}
 	m := c.written
 	out := tail(nil, &m)
 	// A failure here shows in the write, if it matters.

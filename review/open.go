@@ -60,12 +60,27 @@ func (l *Log) open() error {
 	return l.list()
 }
 
-// makeDir makes a private directory durably; one that exists is checked.
+// makeDir makes a private directory, with missing parents; one that exists is
+// checked. Its name is durable afterwards, also if whoever made it failed to see
+// to that.
 func makeDir(d Disk, dir string) error {
-	_, err := os.Lstat(dir)
-	fresh := errors.Is(err, fs.ErrNotExist)
-	if err := host.MakeDir(dir); err != nil || !fresh {
+	var made []string
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := host.MakeDir(dir); err != nil {
 		return err
+	}
+	for _, at := range made {
+		if err := d.SyncDir(filepath.Dir(at)); err != nil {
+			return err
+		}
+	}
+	if len(made) > 0 {
+		return nil
 	}
 	return d.SyncDir(filepath.Dir(dir))
 }
@@ -94,6 +109,9 @@ func (l *Log) start(was found) error {
 	}
 	if err := l.c.room(len(out)); err != nil {
 		return noRoomError(err)
+	}
+	if err := l.c.named(); err != nil {
+		return err
 	}
 	if err := l.c.write(out, m); err != nil {
 		return err
