@@ -57,7 +57,7 @@ func TestBounds(t *testing.T) {
 		{"not a number", all(map[string]string{"headofline-x": "NaN"}), false, false, "NaN"},
 		{"endless", all(map[string]string{"headofline-x": "+Inf"}), false, false, "EXCEEDED"},
 		{"negative faults do not hide", all(map[string]string{"load-faults": "1"}), false, false, "EXCEEDED"},
-		{"an extra one at its bound", all(map[string]string{"group-100-x-fsync": "10"}), false, true, "group-100"},
+		{"an extra one at its bound", all(map[string]string{"group-x-fsync-each": "10"}), false, true, "group-x"},
 		{"not measured", all(map[string]string{"parent-death-ms": ""}), false, false, "NOT MEASURED"},
 		{"not measured, chosen run", all(map[string]string{"parent-death-ms": ""}), true, true, "hook-rss-MiB"},
 		{"nothing at all", "", false, false, "NOT MEASURED"},
