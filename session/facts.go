@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -158,9 +157,29 @@ func Bind(d Dirs, session, node string) error {
 
 // Unbind removes the binding of session if it still names node.
 func Unbind(d Dirs, session, node string) {
-	if n, err := Home(d, session); err == nil && n == node {
-		os.Remove(filepath.Join(d.Sessions(), session))
+	unbind(d, session, func(n string) bool { return n == node })
+}
+
+// unbind removes a binding that names a node which has gone. Somebody may bind
+// the session anew at the same time, so the file is moved aside first and looked
+// at there: what was not meant goes back, unless there is a newer one already.
+func unbind(d Dirs, session string, gone func(node string) bool) {
+	if n, err := Home(d, session); err != nil || !gone(n) {
+		return
 	}
+	root, err := os.OpenRoot(d.Sessions())
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	aside := host.TempName()
+	if root.Rename(session, aside) != nil {
+		return
+	}
+	if n, err := home(root, aside); err == nil && !gone(n) {
+		_ = root.Link(aside, session) // fails where a newer one is
+	}
+	_ = root.Remove(aside)
 }
 
 // Home returns the node that session was last bound to. The error is
@@ -174,7 +193,11 @@ func Home(d Dirs, session string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	b, err := host.OpenPrivate(root, session, MaxID+1)
+	return home(root, session)
+}
+
+func home(root *os.Root, name string) (string, error) {
+	b, err := host.OpenPrivate(root, name, MaxID+1)
 	if err != nil {
 		return "", err
 	}

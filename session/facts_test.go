@@ -2,7 +2,9 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -174,6 +176,18 @@ func TestReap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := Bind(d, "claude-c", "n4-4"); err != nil { // its node ended between the two removals
+		t.Fatal(err)
+	}
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{ended.Process.Pid, os.Getpid()} { // killed while it bound; binding
+		if err := os.WriteFile(filepath.Join(d.Sessions(), fmt.Sprintf("%s%d-a-1", host.TempPrefix, pid)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	start, err := host.AcquireLock(filepath.Join(d.Run, "start.lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +206,38 @@ func TestReap(t *testing.T) {
 	if _, err := Home(d, "claude-a"); err != nil {
 		t.Error("a living node's binding was reaped")
 	}
-	if _, err := Home(d, "claude-b"); err == nil {
-		t.Error("a dead node's binding is there")
+	left, err := os.ReadDir(d.Sessions())
+	if err != nil || len(left) != 2 || left[0].Name() != fmt.Sprintf("%s%d-a-1", host.TempPrefix, os.Getpid()) || left[1].Name() != "claude-a" {
+		t.Errorf("left of the bindings: %v, %v", left, err)
+	}
+}
+
+// A session that is bound anew while a dead node's binding is removed stays
+// bound.
+func TestUnbindWhileBinding(t *testing.T) {
+	d := dirs(t)
+	if err := os.Mkdir(string(d.Node("n1-1")), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 300 {
+			Unbind(d, "claude-a", "n2-2")
+			unbindAll(d)
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		if err := errors.Join(Bind(d, "claude-a", "n2-2"), Bind(d, "claude-a", "n1-1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := Home(d, "claude-a"); err != nil || n != "n1-1" {
+		t.Errorf("%q, %v", n, err)
 	}
 }

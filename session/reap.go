@@ -4,12 +4,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"permd/internal/host"
 )
 
-// Reap removes the directories of dead nodes and the bindings that name them,
-// and returns the ids it removed. A node is dead when its lock is free; one
+// Reap removes the directories of dead nodes, the bindings to nodes that are
+// not there, and half-written bindings of dead processes. It returns the ids of
+// the nodes it removed. A node is dead when its lock is free; one
 // that is just starting is safe because starting holds start.lock, and Reap
 // does nothing while that is held.
 func Reap(d Dirs) ([]string, error) {
@@ -47,25 +50,33 @@ func ReapLocked(d Dirs) ([]string, error) {
 			gone = append(gone, dir.ID())
 		}
 	}
-	if len(gone) > 0 {
-		unbindAll(d, gone)
-	}
+	unbindAll(d)
 	return gone, nil
 }
 
-// unbindAll removes every binding to one of the nodes.
-func unbindAll(d Dirs, nodes []string) {
+// unbindAll removes every binding to a node without a directory.
+func unbindAll(d Dirs) {
 	names, err := os.ReadDir(d.Sessions())
 	if err != nil {
 		return
 	}
-	dead := map[string]bool{}
-	for _, n := range nodes {
-		dead[n] = true
+	absent := func(node string) bool {
+		_, err := os.Lstat(string(d.Node(node)))
+		return errors.Is(err, os.ErrNotExist)
 	}
 	for _, s := range names {
-		if n, err := Home(d, s.Name()); err == nil && dead[n] {
-			os.Remove(filepath.Join(d.Sessions(), s.Name()))
+		if pid, ok := strings.CutPrefix(s.Name(), host.TempPrefix); ok {
+			pid, _, _ = strings.Cut(pid, "-")
+			if n, err := strconv.Atoi(pid); err == nil && dead(n) {
+				os.Remove(filepath.Join(d.Sessions(), s.Name()))
+			}
+			continue
 		}
+		unbind(d, s.Name(), absent)
 	}
+}
+
+func dead(pid int) bool {
+	_, err := host.StartTime(pid)
+	return errors.Is(err, host.ErrNoProcess)
 }
