@@ -117,7 +117,7 @@ func BenchmarkDurable(b *testing.B) {
 		}
 		middle := time.Now()
 		bareAppend(b, f, line)
-		if err := syncData(f); err != nil {
+		if err := syncData(f, int(f.Fd())); err != nil {
 			b.Fatal(err)
 		}
 		ours = append(ours, middle.Sub(start))
@@ -152,7 +152,7 @@ func BenchmarkGroup(b *testing.B) {
 		middle := time.Now()
 		for range alone {
 			bareAppend(b, f, line)
-			if err := syncData(f); err != nil {
+			if err := syncData(f, int(f.Fd())); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -205,7 +205,7 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		middle := time.Now()
 		bareAppend(b, f, line)
-		if err := syncData(f); err != nil {
+		if err := syncData(f, int(f.Fd())); err != nil {
 			b.Fatal(err)
 		}
 		ours = append(ours, opened.Sub(start))

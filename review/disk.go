@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"syscall"
 
@@ -68,7 +67,7 @@ func (RealDisk) Open(name string, create bool) (File, error) {
 		f.Close()
 		return nil, err
 	}
-	return realFile{f}, nil
+	return realFile{f, int(f.Fd())}, nil
 }
 
 // private refuses what is not ours alone, and closes our own file to others.
@@ -92,8 +91,15 @@ func private(f *os.File) error {
 	return nil
 }
 
-// Stat implements Disk.
-func (RealDisk) Stat(name string) (Ident, error) { return ident(os.Lstat(name)) }
+// Stat implements Disk. It is on the path of every commit, so it is the plain
+// call.
+func (RealDisk) Stat(name string) (Ident, error) {
+	var st unix.Stat_t
+	if err := again(func() error { return unix.Lstat(name, &st) }); err != nil {
+		return Ident{}, &os.PathError{Op: "lstat", Path: name, Err: err}
+	}
+	return identOf(&st), nil
+}
 
 // Rename implements Disk.
 func (RealDisk) Rename(from, to string) error { return os.Rename(from, to) }
@@ -107,29 +113,42 @@ func (RealDisk) SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-type realFile struct{ *os.File }
+// realFile keeps the descriptor beside the file: the calls of every commit are
+// made on it directly. It is not used once the file is closed.
+type realFile struct {
+	*os.File
+	fd int
+}
 
-func (f realFile) Stat() (Ident, error) { return ident(f.File.Stat()) }
+func (f realFile) Stat() (Ident, error) {
+	var st unix.Stat_t
+	if err := again(func() error { return unix.Fstat(f.fd, &st) }); err != nil {
+		return Ident{}, &os.PathError{Op: "fstat", Path: f.Name(), Err: err}
+	}
+	return identOf(&st), nil
+}
 
-func (f realFile) Sync() error { return syncData(f.File) }
+func (f realFile) Sync() error { return syncData(f.File, f.fd) }
 
 func (f realFile) Reserve(size int64) error {
 	at, err := f.Stat()
 	if err != nil || at.Size >= size {
 		return err
 	}
-	return reserve(f.File, at.Size, size-at.Size)
+	return reserve(f.File, f.fd, at.Size, size-at.Size)
 }
 
-func ident(fi fs.FileInfo, err error) (Ident, error) {
-	if err != nil {
-		return Ident{}, err
+func identOf(st *unix.Stat_t) Ident {
+	return Ident{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size}
+}
+
+// again repeats a call that a signal broke off.
+func again(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
 	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok {
-		return Ident{}, fmt.Errorf("%q: no inode number", fi.Name())
-	}
-	return Ident{Dev: uint64(st.Dev), Ino: st.Ino, Size: fi.Size()}, nil
 }
 
 // full says whether err means that there is no room.

@@ -57,22 +57,22 @@ func (l *Log) Append(ev Event) error {
 // The end of ctx does not end it: a decision is recorded though its asker has
 // gone. It waits at most Options.Deadline. After an error the record may be
 // there all the same; nothing may be let run on it.
-func (l *Log) Commit(ctx context.Context, ev Event) error {
-	_, err := l.commit(ctx, &ev, false)
+func (l *Log) Commit(_ context.Context, ev Event) error {
+	_, err := l.commit(&ev, false)
 	return err
 }
 
-func (l *Log) commit(ctx context.Context, ev *Event, own bool) (result, error) {
+func (l *Log) commit(ev *Event, own bool) (result, error) {
 	done := make(chan result, 1)
 	if err := l.put(ev, done, own); err != nil {
 		return result{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.opt.Deadline)
-	defer cancel()
+	late := time.NewTimer(l.opt.Deadline)
+	defer late.Stop()
 	select {
 	case r := <-done:
 		return r, r.err
-	case <-ctx.Done():
+	case <-late.C:
 		return result{}, fmt.Errorf("%w (%s)", ErrDeadline, l.opt.Deadline)
 	}
 }
@@ -80,7 +80,7 @@ func (l *Log) commit(ctx context.Context, ev *Event, own bool) (result, error) {
 // Checkpoint makes a head of all records so far and enters it in the ledger,
 // so that no cut before it goes unseen. It does nothing when nothing but the
 // log's own records was added since the last.
-func (l *Log) Checkpoint(ctx context.Context) error {
+func (l *Log) Checkpoint(_ context.Context) error {
 	l.mu.Lock()
 	idle := !l.dirty
 	l.dirty = false
@@ -89,7 +89,7 @@ func (l *Log) Checkpoint(ctx context.Context) error {
 		return nil
 	}
 	ev := headRecord(false)
-	r, err := l.commit(ctx, &ev, true)
+	r, err := l.commit(&ev, true)
 	if err == nil {
 		_, err = l.ledger().append(l.keys, placed(LedgerHead, l.opt.Writer, r.file, r.mark))
 	}
