@@ -26,7 +26,7 @@ const helperEnv = "LIVENESS_HELPER"
 func TestHelperProcess(t *testing.T) {
 	dir := os.Getenv(helperEnv)
 	if dir == "" {
-		t.Skip("only as a helper process")
+		return // it is a helper process only when asked to be
 	}
 	n := session.Node(dir)
 	l, err := host.TryLock(n.Lock())
