@@ -59,3 +59,10 @@ func MayBeOutside(at, p Place) bool {
 	return !at.Sure() ||
 		!Under(at.Given, p.Given) && !Under(at.Real, p.Given) || !Under(at.Real, p.Real)
 }
+
+// Outside reports whether p certainly lies outside the directory at, by what
+// it says and by where it is.
+func Outside(at, p Place) bool {
+	return at.Sure() && p.Sure() &&
+		!Under(at.Given, p.Given) && !Under(at.Real, p.Given) && !Under(at.Given, p.Real) && !Under(at.Real, p.Real)
+}

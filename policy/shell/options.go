@@ -76,7 +76,7 @@ func (g *grammar) read(words []Word) parsed {
 	}
 	for ; g.assigns && i < len(words); i++ {
 		name, value, ok := strings.Cut(words[i].Text, "=")
-		if !ok || !isName(name) {
+		if !ok || !ValidName(name) {
 			break
 		}
 		v := words[i]

@@ -41,6 +41,7 @@ func TestPlain(t *testing.T) {
 		{`echo "a \$x \"q\" \\ \n"`, []string{"echo", `a $x "q" \ \n`}},
 		{"echo hi !!", []string{"echo", "hi", "!!"}},
 		{"ls;", []string{"ls"}},
+		{"[ -f x ]", []string{"[", "-f", "x", "]"}},
 		{"find . -exec touch {} +", []string{"find", ".", "-exec", "touch", "{}", "+"}},
 	} {
 		s := Read(c.cmd, env)

@@ -56,11 +56,11 @@ func leads(word string) bool {
 		return true
 	}
 	name, _, ok := strings.Cut(word, "=")
-	return ok && isName(name)
+	return ok && ValidName(name)
 }
 
-// isName reports whether s is the name of a variable.
-func isName(s string) bool {
+// ValidName reports whether s is the name of a variable.
+func ValidName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {

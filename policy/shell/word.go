@@ -44,7 +44,7 @@ func (k *walker) word(w *syntax.Word) Word {
 	if len(w.Parts) == 1 {
 		switch p := w.Parts[0].(type) {
 		case *syntax.Lit:
-			if !strings.ContainsAny(p.Value, `\*?[{~=`) {
+			if p.Value == "[" || !strings.ContainsAny(p.Value, `\*?[{~=`) {
 				return Word{Text: p.Value, Lit: true}
 			}
 		case *syntax.SglQuoted:

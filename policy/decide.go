@@ -1,0 +1,274 @@
+package policy
+
+import (
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"permd/ask"
+	"permd/policy/paths"
+	"permd/policy/shell"
+)
+
+// judge is one decision being made.
+type judge struct {
+	in       *Input
+	fold     bool
+	resolver *paths.Resolver
+	anchors  paths.Anchors
+	bounds   []*paths.Bound
+	binding  *binding
+	script   *shell.Script
+	subjects []subject
+	recorded map[string][]paths.Place // nil at the origin
+	covers   []cover                  // by unit
+	classed  []bool                   // by unit: allowed as a command that only reads
+	named    []bool                   // by unit: a rule that names the program allows it
+	result   Result
+	// holds is true when some ask is one that no grant lifts.
+	holds bool
+}
+
+// Decide says what recorded authority says of an action. It is a function of
+// in alone: it changes nothing and waits for nothing.
+func Decide(in Input) Result {
+	if in.Action == nil || in.Policy == nil {
+		return Result{By: ask.By{Kind: ask.KindDefault}, Reason: "there is no action or no policy to judge by"}
+	}
+	j := &judge{in: &in, fold: in.Fold || runtime.GOOS == "darwin"}
+	j.prepare()
+	j.split()
+	j.protect()
+	verdict := ask.Allow
+	if len(j.subjects) == 0 {
+		verdict = j.ask(Reason{Kind: ask.KindDefault, Text: "nothing in it could be understood"}, true)
+	}
+	for i := range j.subjects {
+		verdict = verdict.Stricter(j.verdict(&j.subjects[i]))
+	}
+	verdict = verdict.Stricter(j.floors())
+	for i := range j.result.Reasons {
+		if j.result.Reasons[i].Verdict == ask.Deny {
+			verdict = ask.Deny
+		}
+	}
+	j.conclude(verdict)
+	return j.result
+}
+
+func (j *judge) prepare() {
+	a := j.in.Action
+	view := j.in.View
+	if j.in.Node != Origin {
+		view = nil // another's file system: only what it recorded is known
+	}
+	j.resolver = paths.NewResolver(view, a.Cwd, a.Home)
+	if view == nil {
+		j.recorded = map[string][]paths.Place{}
+		for _, p := range a.Paths {
+			pl := paths.Place{Given: p.Given, Real: p.Real, Trusted: p.Real}
+			if !slices.Contains(j.recorded[p.Given], pl) {
+				j.recorded[p.Given] = append(j.recorded[p.Given], pl)
+			}
+		}
+	}
+	j.anchors.Cwd = j.dir(a.Cwd)
+	if a.Home != "" {
+		j.anchors.Home = j.dir(a.Home)
+	}
+	if view != nil {
+		if p, err := j.resolver.Project(a.Project); err == nil {
+			j.anchors.Project = p
+		}
+	} else {
+		j.anchors.Project = recordedProject(a, j.dir(a.Project))
+	}
+	j.binding = j.in.Policy.bound
+	if !j.binding.serves(j.anchors) {
+		j.binding = j.in.Policy.bind(j.resolver, j.anchors)
+	}
+	j.bounds = j.binding.bounds
+}
+
+// recordedProject applies what paths.Project does to a project that another
+// node has found.
+func recordedProject(a *ask.Action, p paths.Place) paths.Place {
+	if a.Project == "" || a.Project == "/" || a.Home != "" && (paths.Under(p.Given, a.Home) || paths.Under(p.Real, a.Home)) {
+		return paths.Place{}
+	}
+	return p
+}
+
+func (j *judge) dir(name string) paths.Place {
+	if j.recorded == nil {
+		return j.resolver.Dir(name)
+	}
+	return j.known(name, "")[0]
+}
+
+// known returns the places of a name, from the file system or from the record
+// of the origin.
+func (j *judge) known(name, dir string) []paths.Place {
+	pls := j.resolver.Places(name, dir)
+	if j.recorded == nil {
+		return pls
+	}
+	if known := j.recorded[pls[0].Given]; known != nil {
+		return known
+	}
+	return pls
+}
+
+// rulesFor calls f with every rule that may speak of s.
+func (j *judge) rulesFor(s *subject, f func(*rule)) {
+	p := j.in.Policy
+	for _, r := range p.others {
+		f(r)
+	}
+	switch s.kind {
+	case kindCommand:
+		u := j.unit(s)
+		name := u.Name()
+		if strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			name = strings.ToLower(name)
+		}
+		for _, r := range p.commands[name] {
+			f(r)
+		}
+		for _, r := range p.anywhere {
+			f(r)
+		}
+	case kindPath:
+		j.binding.pathRules(s.place, f)
+	case kindMCP:
+		for _, r := range p.servers[strings.ToLower(s.mcp.Server)] {
+			f(r)
+		}
+	}
+}
+
+func (j *judge) ask(r Reason, hold bool) ask.Verdict {
+	r.Verdict = ask.Prompt
+	j.holds = j.holds || hold
+	j.reason(r)
+	return ask.Prompt
+}
+
+const maxReasons = 64
+
+func (j *judge) reason(r Reason) {
+	if len(j.result.Reasons) < maxReasons || r.Verdict == ask.Deny && len(j.result.Reasons) < 4*maxReasons {
+		j.result.Reasons = append(j.result.Reasons, r)
+	}
+}
+
+func (j *judge) ruleReason(r *rule, s *subject) Reason {
+	ref := r.ref
+	out := Reason{Verdict: r.Action, Kind: ask.KindRule, Rule: &ref, Unit: j.unitText(s), Path: s.place.Given, Text: r.Reason, layer: r.layer.rank(), risk: r.Risk}
+	if r.held {
+		out.Text = strings.TrimSpace(r.Reason + " (an edit takes this rule out; it holds until the edit is applied)")
+	}
+	return out
+}
+
+// floors are asks about the action as a whole.
+func (j *judge) floors() ask.Verdict {
+	v := ask.Allow
+	if j.in.Policy.broken != "" {
+		v = j.ask(Reason{Kind: ask.KindDefault, Text: j.in.Policy.broken}, true)
+	}
+	if j.script != nil && j.script.Floor != "" {
+		text := "it is not one plain command: " + j.script.Floor
+		for _, u := range j.script.Units {
+			if u.Guess {
+				text += "; part of it cannot be read"
+				break
+			}
+		}
+		v = v.Stricter(j.ask(Reason{Kind: ask.KindDefault, Text: text}, true))
+	}
+	return v
+}
+
+// conclude picks the one reason that is named, in an order of its own: rules
+// in another order name the same one.
+func (j *judge) conclude(v ask.Verdict) {
+	r := &j.result
+	slices.SortStableFunc(r.Reasons, compareReasons)
+	r.Verdict = v
+	r.Grantable = v == ask.Prompt && !j.holds
+	r.By = ask.By{Kind: ask.KindDefault}
+	for _, x := range r.Reasons {
+		if x.Verdict != v {
+			continue
+		}
+		r.By = ask.By{Kind: x.Kind, Rule: x.Rule, Grant: x.Grant}
+		r.Reason = x.Text
+		if v == ask.Prompt && x.Rule != nil {
+			r.Reason = "the rule at " + place(x.Rule) + " asks"
+			if x.Text != "" {
+				r.Reason += ": " + x.Text
+			}
+		}
+		break
+	}
+	for _, x := range r.Reasons {
+		if x.Verdict == v && riskier(x.risk, r.Risk) {
+			r.Risk = x.risk
+		}
+	}
+	if j.script != nil {
+		for _, u := range j.script.Units {
+			r.Units = append(r.Units, u.Text)
+		}
+	}
+	for i := range j.subjects {
+		if s := &j.subjects[i]; s.kind == kindPath {
+			p := ask.Path{Given: s.place.Given, Real: s.place.Real, Access: ask.AccessRead}
+			if s.how&accessWrite != 0 {
+				p.Access = ask.AccessWrite
+			}
+			if !slices.Contains(r.Paths, p) {
+				r.Paths = append(r.Paths, p)
+			}
+		}
+	}
+}
+
+var kindOrder = map[ask.Kind]int{ask.KindProtection: 0, ask.KindRule: 1, ask.KindGrant: 2, ask.KindBaseline: 3, ask.KindDefault: 4}
+
+func compareReasons(a, b Reason) int {
+	for _, d := range []int{
+		int(a.Verdict) - int(b.Verdict), kindOrder[a.Kind] - kindOrder[b.Kind], a.layer - b.layer,
+		compareRefs(a.Rule, b.Rule), strings.Compare(a.Grant, b.Grant), strings.Compare(a.Text, b.Text),
+		strings.Compare(a.Unit, b.Unit), strings.Compare(a.Path, b.Path),
+	} {
+		if d != 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+func compareRefs(a, b *ask.RuleRef) int {
+	switch {
+	case a == nil || b == nil:
+		return 0
+	case a.File != b.File:
+		return strings.Compare(a.File, b.File)
+	}
+	return a.Line - b.Line
+}
+
+func place(r *ask.RuleRef) string {
+	if r.Line == 0 {
+		return r.File
+	}
+	return r.File + " line " + strconv.Itoa(r.Line)
+}
+
+func riskier(a, b ask.Risk) bool {
+	order := map[ask.Risk]int{"": 0, ask.RiskLow: 1, ask.RiskMedium: 2, ask.RiskHigh: 3}
+	return order[a] > order[b]
+}

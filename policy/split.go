@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"permd/ask"
+	"permd/policy/shell"
+)
+
+// split takes the action apart into subjects.
+func (j *judge) split() {
+	a := j.in.Action
+	switch a.Tool {
+	case ask.ToolBash:
+		j.splitCommand()
+	case ask.ToolRead, ask.ToolWrite, ask.ToolEdit:
+		j.splitPaths()
+	case ask.ToolMCP:
+		if a.MCP != nil {
+			j.subjects = append(j.subjects, subject{kind: kindMCP, unit: -1, mcp: a.MCP, client: a.ClientTool})
+			j.splitArguments()
+		}
+	case ask.ToolWebFetch:
+		t := parseTarget(a.URL)
+		j.subjects = append(j.subjects, subject{kind: kindWeb, unit: -1, url: t, raw: a.URL, client: a.ClientTool})
+		if t.scheme == "file" {
+			j.addPath(t.path, "", subject{unit: -1, how: accessRead, needed: true})
+		}
+	case ask.ToolWebSearch:
+		j.subjects = append(j.subjects, subject{kind: kindSearch, unit: -1, client: a.ClientTool})
+	case ask.ToolTask:
+		j.subjects = append(j.subjects, subject{kind: kindTask, unit: -1, agent: a.Agent, client: a.ClientTool})
+	case ask.ToolOther:
+		j.subjects = append(j.subjects, subject{kind: kindTool, unit: -1, client: a.ClientTool})
+		for _, p := range a.Paths {
+			j.addGiven(p, false)
+		}
+	}
+}
+
+func (j *judge) splitPaths() {
+	for _, p := range j.in.Action.Paths {
+		j.addGiven(p, true)
+	}
+}
+
+func (j *judge) addGiven(p ask.Path, needed bool) {
+	s := subject{unit: -1, how: accessRead, needed: needed, client: j.in.Action.ClientTool}
+	switch {
+	case p.Access == ask.AccessWrite:
+		s.how = accessWrite
+	case j.in.Action.ClientTool == "Glob" || j.in.Action.ClientTool == "LS":
+		s.how = accessNames
+	case j.in.Action.ClientTool == "Grep":
+		s.deep, s.hidden = true, true
+	}
+	j.addPath(p.Given, "", s)
+}
+
+// addPath adds one subject for each place that the name may lead to.
+func (j *judge) addPath(name, dir string, s subject) {
+	s.kind = kindPath
+	for _, pl := range j.known(name, dir) {
+		s.place = pl
+		j.subjects = append(j.subjects, s)
+	}
+}
+
+func (j *judge) splitCommand() {
+	a := j.in.Action
+	j.script = shell.Read(a.Command, shell.Env{Cwd: a.Cwd, Home: a.Home})
+	n := len(j.script.Units)
+	j.covers, j.classed, j.named = make([]cover, n), make([]bool, n), make([]bool, n)
+	j.subjects = make([]subject, 0, 2*n+2)
+	for i := range j.script.Units {
+		j.splitUnit(i)
+	}
+	for _, r := range j.script.Redirs {
+		how := accessRead
+		if r.Write {
+			how = accessWrite
+		}
+		j.addPath(r.Target.Text, r.Dir, subject{unit: -1, how: how, client: a.ClientTool})
+	}
+}
+
+func (j *judge) splitUnit(i int) {
+	u := &j.script.Units[i]
+	client := j.in.Action.ClientTool
+	touches, reads := touched(u)
+	s := subject{kind: kindCommand, unit: i, reader: reads, client: client}
+	if argv, ok := u.Argv(); ok && !u.Guess && !u.Remote && (j.script.Floor == "" || i > 0) {
+		s.argv = argv
+	}
+	j.subjects = append(j.subjects, s)
+	for _, t := range touches {
+		j.addPath(t.word.Text, u.Dir, subject{unit: i, how: t.how, deep: t.deep, hidden: t.hidden, client: client})
+	}
+	for _, w := range addresses(u) {
+		j.subjects = append(j.subjects, subject{kind: kindWeb, unit: i, url: parseTarget(w), raw: w, client: client})
+	}
+	if agent := startsAgent(u); agent != "" {
+		j.subjects = append(j.subjects, subject{kind: kindTask, unit: i, agent: agent, client: client})
+	}
+}
+
+// addresses are the words of u that are web addresses to it, so that a domain
+// that is forbidden is forbidden to commands too where it can be read.
+func addresses(u *shell.Unit) []string {
+	name := u.Name()
+	if d := readers[name]; d != nil || specs[name].none || wrapperWords[name] {
+		return nil
+	}
+	var out []string
+	for i := 1; i < len(u.Words); i++ {
+		w := u.Words[i].Text
+		if name == "git" && messageFlag(u.Words[1].Text, w) {
+			i++
+			continue
+		}
+		if j := strings.Index(w, "http"); j >= 0 && strings.Contains(w[j:], "://") && !strings.ContainsAny(w, " \t\n") {
+			out = append(out, w[j:])
+		}
+	}
+	return out
+}
+
+// splitArguments finds paths among the arguments of an MCP tool, so that what
+// is forbidden is forbidden there too. What such a tool does with a path is
+// not known; nothing is allowed by it.
+func (j *judge) splitArguments() {
+	var v any
+	if json.Unmarshal(j.in.Action.Input, &v) != nil {
+		return
+	}
+	const most = 64
+	n := 0
+	var walk func(v any, key string, depth int)
+	walk = func(v any, key string, depth int) {
+		if n >= most || depth > 8 {
+			return
+		}
+		switch x := v.(type) {
+		case map[string]any:
+			for _, k := range slices.Sorted(maps.Keys(x)) {
+				walk(x[k], k, depth+1)
+			}
+		case []any:
+			for _, y := range x {
+				walk(y, key, depth+1)
+			}
+		case string:
+			if name, ok := pathArgument(key, x); ok {
+				n++
+				j.addPath(name, "", subject{unit: -1, how: accessAny})
+			}
+		}
+	}
+	walk(v, "", 0)
+}
+
+// pathArgument reports whether an argument is a path: by its look, or by its
+// name.
+func pathArgument(key, value string) (string, bool) {
+	if rest, ok := strings.CutPrefix(value, "file://"); ok {
+		return rest, true
+	}
+	if strings.ContainsAny(value, "\n") || len(value) > 4096 || value == "" {
+		return "", false
+	}
+	switch strings.ToLower(key) {
+	case "path", "paths", "file", "files", "filename", "file_path", "filepath", "dir", "directory", "source", "destination", "target", "root":
+		return value, !strings.Contains(value, "://")
+	}
+	return value, strings.HasPrefix(value, "/") || strings.HasPrefix(value, "~/")
+}

@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"strings"
+
+	"permd/policy/shell"
+)
+
+// forbids reports whether u may be what the pattern says, however it is
+// spelled: the program by any path, options in any order, bundle and place,
+// other options beside them, and, for a pattern that ends in "*", with or
+// without further words.
+func (p *argv) forbids(u *shell.Unit, fold bool) bool {
+	if p.any {
+		return true
+	}
+	if len(p.words) > 0 && !p.program(u, fold) {
+		return false
+	}
+	m := suspicion{p: p}
+	m.load(u.Words[1:])
+	return m.match(u.More)
+}
+
+func (p *argv) program(u *shell.Unit, fold bool) bool {
+	want := &p.words[0]
+	if want.star {
+		return true
+	}
+	name, full := u.Name(), u.Words[0].Text
+	if name == "" {
+		return false
+	}
+	if fold {
+		lower := parseWild(strings.ToLower(want.text))
+		want, name, full = &lower, strings.ToLower(name), strings.ToLower(full)
+	}
+	if want.match(full) || want.match(name) {
+		return true
+	}
+	// A pattern with a path also stands for the bare name, which may be found
+	// there; a word with another path is another program.
+	if i := strings.LastIndexByte(want.text, '/'); i >= 0 && !strings.Contains(full, "/") {
+		base := parseWild(want.text[i+1:])
+		return base.match(name)
+	}
+	return false
+}
+
+// suspicion matches the words after the program.
+type suspicion struct {
+	p    *argv
+	opts []string // words that begin with "-"
+	ops  []operand
+}
+
+// operand is a word that is no option.
+type operand struct {
+	text string
+	// follows is true when an option without "=" stands before it: it may be
+	// that option's value.
+	follows bool
+}
+
+func (m *suspicion) load(words []shell.Word) {
+	follows, end := false, false
+	for i := range words {
+		s := words[i].Text
+		if !end && s == "--" {
+			end = true
+			continue
+		}
+		if !end && len(s) > 1 && s[0] == '-' {
+			m.opts = append(m.opts, s)
+			follows = !strings.Contains(s, "=")
+			continue
+		}
+		m.ops = append(m.ops, operand{s, follows})
+		follows = false
+	}
+}
+
+// match wants all options of the pattern, whatever others there are, and its
+// other words in order.
+func (m *suspicion) match(more bool) bool {
+	ops := make([]wild, 0, len(m.p.words))
+	for i := 1; i < len(m.p.words); i++ {
+		w := &m.p.words[i]
+		switch {
+		case w.text == "--" && w.literal():
+		case len(w.text) > 1 && w.text[0] == '-' && !w.star:
+			if !m.option(w) {
+				return false
+			}
+		default:
+			ops = append(ops, *w)
+		}
+	}
+	return sequence(ops, m.ops, m.p.rest || more)
+}
+
+// option reports whether the pattern's option w is among those of the unit.
+func (m *suspicion) option(w *wild) bool {
+	for _, o := range m.opts {
+		name, _, _ := strings.Cut(o, "=")
+		if w.match(o) || w.match(name) || abbreviates(name, w) {
+			return true
+		}
+	}
+	// A bundle of letters, in any order and in any number of words.
+	if !w.literal() || strings.HasPrefix(w.text, "--") || len(w.text) > 5 {
+		return false
+	}
+	for i := 1; i < len(w.text); i++ {
+		if !m.letter(w.text[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *suspicion) letter(c byte) bool {
+	for _, o := range m.opts {
+		if strings.HasPrefix(o, "--") {
+			if o == longOf[c] {
+				return true
+			}
+		} else if strings.IndexByte(o[1:], c) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// longOf are the long names that the letters of dangerous options commonly
+// have.
+var longOf = map[byte]string{'r': "--recursive", 'R': "--recursive", 'f': "--force"}
+
+// abbreviates reports whether name may be short for the pattern's long
+// option, as getopt and git take it.
+func abbreviates(name string, w *wild) bool {
+	const least = len("--") + 3
+	return len(name) >= least && strings.HasPrefix(name, "--") && w.literal() && strings.HasPrefix(w.text, name)
+}
+
+// sequence reports whether the operands are the patterns in order. An operand
+// that may be the value of an option may be left out; a star in between
+// stands for any number of them. It keeps the set of patterns that may be
+// next, so that its work is the product of the two lengths at most.
+func sequence(patterns []wild, ops []operand, rest bool) bool {
+	next := make([]bool, len(patterns)+1)
+	reach(next, patterns, 0)
+	end := len(patterns)
+	for _, o := range ops {
+		if rest && next[end] {
+			return true
+		}
+		after := make([]bool, len(next))
+		for j, may := range next {
+			if !may {
+				continue
+			}
+			if o.follows || j < end && patterns[j].star {
+				reach(after, patterns, j)
+			}
+			if j < end && patterns[j].match(o.text) {
+				reach(after, patterns, j+1)
+			}
+		}
+		next = after
+	}
+	return next[end]
+}
+
+// reach marks j, and what is behind stars there: a star may stand for
+// nothing.
+func reach(set []bool, patterns []wild, j int) {
+	set[j] = true
+	for j < len(patterns) && patterns[j].star {
+		j++
+		set[j] = true
+	}
+}

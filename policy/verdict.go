@@ -1,0 +1,135 @@
+package policy
+
+import "permd/ask"
+
+// cover says what made a command certain as a whole, with all that it starts.
+type cover uint8
+
+const (
+	notCovered cover = iota
+	byRule           // a rule for exactly this command
+	byGrant          // a grant for exactly this command
+)
+
+// found is what the rules say of one subject.
+type found struct {
+	deny, ask bool
+	managed   bool // an administrator's rule asks: each time
+	exact     bool // an allow rule for exactly this
+	free      bool // any other allow rule for it
+	named     bool // an allow rule that names the program
+	class     bool // an allow rule for the class that only reads
+}
+
+func (f *found) add(j *judge, r *rule, s *subject) {
+	switch r.Action {
+	case ask.Deny:
+		f.deny = true
+	case ask.Prompt:
+		f.ask = true
+		f.managed = f.managed || r.layer == LayerManaged
+	case ask.Allow:
+		if j.in.Node == Claimed {
+			return // a claim is not authority
+		}
+		switch {
+		case r.exactCommand() || r.exactPath():
+			f.exact = true
+		case r.Class != "" && !r.has("path"):
+			f.class = true
+		default:
+			f.free = true
+		}
+		f.named = f.named || r.argv != nil && !r.argv.any
+	}
+	j.reason(j.ruleReason(r, s))
+}
+
+// verdict is what all rules and grants say of one subject.
+func (j *judge) verdict(s *subject) ask.Verdict {
+	var f found
+	j.rulesFor(s, func(r *rule) {
+		if j.hits(r, s) {
+			f.add(j, r, s)
+		}
+	})
+	if s.kind == kindCommand {
+		j.named[s.unit] = f.named
+	}
+	covered := j.coverOf(s.unit)
+	switch {
+	case f.deny:
+		return ask.Deny
+	case f.ask && f.managed:
+		j.holds = true
+		return ask.Prompt
+	}
+	if why := j.later(s); why != "" && !f.exact && covered != byRule {
+		return j.ask(Reason{Kind: ask.KindBaseline, Unit: j.unitText(s), Path: s.place.Given, Text: why}, true)
+	}
+	if why := j.deepRuled(s); why != "" && covered == notCovered {
+		return j.ask(Reason{Kind: ask.KindBaseline, Unit: j.unitText(s), Path: s.place.Given, Text: why}, false)
+	}
+	switch {
+	case f.ask && (covered == byGrant || j.granted(s)):
+		return ask.Allow
+	case f.ask:
+		return ask.Prompt
+	case f.exact:
+		j.cover(s, byRule)
+		return ask.Allow
+	case covered != notCovered:
+		return ask.Allow
+	case f.free || f.class:
+		return j.allowed(s, &f)
+	case s.kind == kindPath && !j.needed(s), s.kind == kindWeb && s.unit >= 0, s.kind == kindCommand && startsAgent(j.unit(s)) != "":
+		return ask.Allow // the command is judged, or the agent as a task
+	case s.kind == kindTask && s.unit >= 0 && j.named[s.unit] && j.in.Node != Claimed:
+		return ask.Allow
+	case j.granted(s):
+		return ask.Allow
+	}
+	return j.unruled(s)
+}
+
+// allowed is the verdict on what rules with a pattern allow. Such a rule
+// covers the command, not what the command is told to run.
+func (j *judge) allowed(s *subject, f *found) ask.Verdict {
+	if s.kind != kindCommand {
+		return ask.Allow
+	}
+	u := j.unit(s)
+	if !f.free {
+		j.classed[s.unit] = true
+		return ask.Allow
+	}
+	why, hold := escapes(u), false
+	if why == "" && u.Inner != "" {
+		why, hold = "the text that it hands to a shell is not one plain command: "+u.Inner, true
+	}
+	if why == "" || j.granted(s) {
+		return ask.Allow
+	}
+	return j.ask(Reason{Kind: ask.KindBaseline, Unit: u.Text, Text: why}, hold)
+}
+
+// needed reports whether a path must be allowed for itself.
+func (j *judge) needed(s *subject) bool {
+	return s.needed || s.unit >= 0 && j.classed[s.unit]
+}
+
+func (j *judge) cover(s *subject, c cover) {
+	if s.kind == kindCommand {
+		j.covers[s.unit] = c
+	}
+}
+
+// coverOf is the cover of a unit or of one that starts it.
+func (j *judge) coverOf(unit int) cover {
+	for ; unit >= 0; unit = j.script.Units[unit].Outer {
+		if c := j.covers[unit]; c != notCovered {
+			return c
+		}
+	}
+	return notCovered
+}

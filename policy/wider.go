@@ -1,0 +1,159 @@
+package policy
+
+import (
+	"strings"
+
+	"permd/ask"
+)
+
+// covers reports whether x certainly matches whatever y matches. It knows the
+// plain ways in which people write a rule wider or narrower; where it does not
+// know, it says no, and an edit waits for a person.
+func (x *rule) covers(y *rule) bool {
+	if x.kind != y.kind {
+		return false
+	}
+	for _, f := range []string{"tool", "class", "outside", "source", "client", "session", "agent"} {
+		if a, b := *field(&x.Rule, f), *field(&y.Rule, f); a != "" && a != b {
+			return false
+		}
+	}
+	return coversCommand(x, y) && coversPath(x, y) && coversName(x, y) && coversDomain(x.domain, y.domain) && fewerExceptions(x, y)
+}
+
+func coversCommand(x, y *rule) bool {
+	switch {
+	case x.Command == y.Command:
+		return true
+	case x.argv == nil:
+		// Without a command it is every command, or the class.
+		return x.Class == "" || x.Class == y.Class
+	case y.argv == nil:
+		return false
+	case x.argv.any:
+		return true
+	case !x.argv.rest || len(y.argv.words) < len(x.argv.words):
+		return false
+	}
+	for i := range x.argv.words {
+		a, b := &x.argv.words[i], &y.argv.words[i]
+		if !a.literal() || !b.literal() || a.text != b.text {
+			return false
+		}
+	}
+	return y.argv.rest || len(y.argv.words) > len(x.argv.words)
+}
+
+func coversPath(x, y *rule) bool {
+	switch {
+	case x.Path == y.Path, x.Path == "":
+		return true
+	case y.Path == "":
+		return false
+	}
+	base, ok := strings.CutSuffix(x.Path, "/**")
+	return ok && base != "" && !strings.ContainsAny(base, `*?[]{}\`) && strings.HasPrefix(y.Path, base+"/")
+}
+
+func coversName(x, y *rule) bool {
+	server := x.server.star || x.Server == y.Server
+	name := x.name.star || x.Name == y.Name || y.name.literal() && x.name.match(y.name.text)
+	return server && name
+}
+
+func coversDomain(x, y *domain) bool {
+	switch {
+	case x == nil || x.any:
+		return true
+	case y == nil || y.any:
+		return false
+	case *x == *y:
+		return true
+	}
+	return x.sub && x.port == y.port && strings.HasSuffix(y.host, "."+x.host)
+}
+
+// fewerExceptions reports whether every exception of x is one of y too.
+func fewerExceptions(x, y *rule) bool {
+	for i := range x.Except {
+		found := false
+		for k := range y.Except {
+			found = found || ruleKey(&x.Except[i]) == ruleKey(&y.Except[k])
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// ratchet is what two versions of the user's rules come to: the edit, as far
+// as it tightens, and from before, what it would loosen.
+type ratchet struct {
+	rules []*rule
+	def   *ask.Verdict
+	// added and removed wait for a person; looser is true when the default
+	// does.
+	added, removed []*rule
+	looser         bool
+}
+
+func (r *ratchet) pending() bool { return len(r.added) > 0 || len(r.removed) > 0 || r.looser }
+
+func merge(applied []*rule, appliedDef *ask.Verdict, edited []*rule, editedDef *ask.Verdict) ratchet {
+	var out ratchet
+	was := map[string]bool{}
+	for _, a := range applied {
+		was[a.key()] = true
+	}
+	is := map[string]bool{}
+	for _, n := range edited {
+		is[n.key()] = true
+		if n.Action != ask.Allow || was[n.key()] || coveredBy(n, applied, func(a *rule) bool { return a.Action == ask.Allow }) {
+			out.rules = append(out.rules, n)
+		} else {
+			out.added = append(out.added, n)
+		}
+	}
+	for _, a := range applied {
+		switch {
+		case is[a.key()]:
+		case a.Action == ask.Allow:
+			// Taken out: gone at once, unless a wider rule in its place waits.
+			if coveredBy(a, out.added, func(*rule) bool { return true }) {
+				out.rules = append(out.rules, hold(a))
+			}
+		case coveredBy(a, edited, func(n *rule) bool { return n.Action <= a.Action }):
+		default:
+			out.removed = append(out.removed, a)
+			out.rules = append(out.rules, hold(a))
+		}
+	}
+	out.def = editedDef
+	if verdictOf(editedDef) > verdictOf(appliedDef) {
+		out.def, out.looser = appliedDef, true
+	}
+	return out
+}
+
+func hold(r *rule) *rule {
+	c := *r
+	c.held = true
+	return &c
+}
+
+func coveredBy(y *rule, list []*rule, which func(*rule) bool) bool {
+	for _, x := range list {
+		if which(x) && x.covers(y) {
+			return true
+		}
+	}
+	return false
+}
+
+func verdictOf(d *ask.Verdict) ask.Verdict {
+	if d == nil {
+		return ask.Prompt
+	}
+	return *d
+}
