@@ -1,0 +1,246 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"permd/api"
+	"permd/broker"
+	"permd/clients"
+	"permd/internal/host"
+	"permd/review"
+	"permd/session"
+)
+
+// Config is what a node is started with.
+type Config struct {
+	Dirs     session.Dirs
+	PID      int    // the agent's process
+	Start    uint64 // and its start time
+	Codec    clients.Codec
+	Settings Settings
+	Build    string
+	// Started is called once, when the socket accepts connections.
+	Started func()
+}
+
+// Node is a running node. Everything below mu is guarded by it; it is never
+// held over a wait, a file or a call to another package that may block.
+type Node struct {
+	cfg       Config
+	id        string
+	instance  string
+	boot      string
+	dir       session.Node
+	client    *host.Process
+	args      []string // the client's own argv
+	log       *review.Log
+	broker    *broker.Broker
+	law       *law
+	up        *upward
+	ancestors lineage
+	down      *downward
+
+	ctx  context.Context
+	work sync.WaitGroup // connections and what they start
+
+	mu       sync.Mutex
+	registry session.Registry
+	sessions map[string]*sess
+	root     string // id of the first root session, "" before the first event
+	launch   *api.LaunchArgs
+	watchers map[*watcher]bool
+	attached chan struct{} // closed when the first surface has attached
+	paused   time.Time     // end of a pause, zero for none
+	faces    int           // attached faces of all answerers
+	confirms map[string]string
+	expected map[procID]string // announced children: process → session they belong below
+	tickets  map[string]string // ticket → session it was given below
+	used     map[string]usedTicket
+	decided  decided
+	// What the record says of the time before this process.
+	before     map[string][]call
+	wasTripped map[string]bool
+}
+
+type procID struct {
+	pid   int
+	start uint64
+}
+
+// ErrAgentGone is returned by Run when the agent ended before the node began.
+var ErrAgentGone = errors.New("the agent's process has ended")
+
+// Run is a node's life: it takes the node's directory, serves until the agent
+// ends or ctx is done, and leaves nothing behind but the record. A second
+// node for the same agent gets host.ErrLocked.
+func Run(ctx context.Context, cfg Config) (err error) {
+	if err := cfg.Dirs.Make(); err != nil {
+		return err
+	}
+	agent, err := host.OpenProcess(cfg.PID)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAgentGone, err)
+	}
+	defer agent.Close()
+	if agent.StartTime() != cfg.Start {
+		return ErrAgentGone
+	}
+	boot, err := host.BootID()
+	if err != nil {
+		return fmt.Errorf("boot id: %w", err)
+	}
+	n := &Node{
+		cfg: cfg, id: session.NodeID(cfg.PID, cfg.Start), instance: uuid.NewString(), boot: boot, client: agent,
+		sessions: map[string]*sess{}, watchers: map[*watcher]bool{}, attached: make(chan struct{}), confirms: map[string]string{},
+		expected: map[procID]string{}, tickets: map[string]string{}, used: map[string]usedTicket{},
+	}
+	n.dir = cfg.Dirs.Node(n.id)
+	n.args, _ = host.Args(cfg.PID) // unreadable argv only loses a hint at the parent
+	if err := host.MakeDir(string(n.dir)); err != nil {
+		return err
+	}
+	lock, err := lockNode(ctx, n.dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		os.RemoveAll(string(n.dir))
+		lock.Close()
+	}()
+	n.log, err = openLog(ctx, review.Options{Dir: cfg.Dirs.Review(), Writer: n.id, Version: cfg.Build})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.log.Close()) }()
+	if n.law, err = newLaw(cfg.Dirs, n); err != nil {
+		return err
+	}
+	n.broker = broker.New(brokerRecorder{n}, broker.Options{})
+	return n.serve(ctx)
+}
+
+// lockNode takes the node's lock. A predecessor that was killed may hold it
+// for a moment after its socket has gone.
+func lockNode(ctx context.Context, dir session.Node) (*host.Lock, error) {
+	for until := time.Now().Add(time.Second); ; {
+		lock, err := host.TryLock(dir.Lock())
+		if !errors.Is(err, host.ErrLocked) || time.Now().After(until) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// serve runs all loops of the node until the agent ends.
+func (n *Node) serve(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	n.ctx = ctx
+	n.recall()
+	listener, err := api.Listen(n.dir.Sock())
+	if err != nil {
+		return err
+	}
+	if n.down, err = newDownward(n); err != nil {
+		listener.Close()
+		return err
+	}
+	n.up = newUpward(n)
+	if err := n.writeFacts(); err != nil {
+		listener.Close()
+		return err
+	}
+	if err := session.Bind(n.cfg.Dirs, n.id, n.id); err != nil {
+		listener.Close()
+		return err
+	}
+	defer session.Unbind(n.cfg.Dirs, n.id, n.id)
+	n.record(review.Event{Name: review.NodeStarted, Fields: []review.Field{
+		{Key: review.KeyInstance, Value: n.instance}, {Key: review.KeyPID, Value: fmt.Sprint(n.cfg.PID)},
+		{Key: review.KeyClient, Value: n.cfg.Codec.Client()}, {Key: review.KeyVersion, Value: n.cfg.Build}}})
+
+	var loops sync.WaitGroup
+	failed := make(chan error, 3)
+	loop := func(f func(context.Context) error) {
+		loops.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				failed <- err
+			}
+		})
+	}
+	loop(func(ctx context.Context) error { return listener.Serve(ctx, n.accept) })
+	loop(n.down.run)
+	loop(n.guardPlace)
+	agentEnd := make(chan struct{})
+	loops.Go(func() {
+		defer close(agentEnd)
+		n.client.Wait(ctx)
+	})
+	if n.cfg.Started != nil {
+		n.cfg.Started()
+	}
+	loop(n.reap)
+	host.TrimStart()
+	var cause error
+	select {
+	case <-agentEnd:
+	case <-ctx.Done():
+	case cause = <-failed:
+	}
+	stop(errEnding)
+	end, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	n.up.close()
+	n.broker.Close(end)
+	n.work.Wait()
+	loops.Wait()
+	n.endSessions()
+	n.record(review.Event{Name: review.NodeEnded, Fields: []review.Field{{Key: review.KeyInstance, Value: n.instance}}})
+	return cause
+}
+
+// errEnding is the cause under which waits end with the node.
+var errEnding = errors.New("the agent has ended")
+
+// guardPlace verifies the node's directory every few seconds: a login manager
+// may delete the runtime directory under a living terminal. What is missing
+// cannot be rebuilt around a held lock, so the node ends and the next call
+// starts another one, which finds everything in the record.
+func (n *Node) guardPlace(ctx context.Context) error {
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if _, err := os.Lstat(n.dir.Lock()); err != nil {
+			return fmt.Errorf("the node's directory was taken away: %w", err)
+		}
+	}
+}
+
+// writeFacts replaces the facts file.
+func (n *Node) writeFacts() error {
+	f := session.Facts{Node: n.id, Instance: n.instance, Client: n.cfg.Codec.Client(), PID: n.cfg.PID, Start: n.cfg.Start,
+		NodePID: os.Getpid(), Boot: n.boot, Build: n.cfg.Build, API: api.Versions[0]}
+	n.mu.Lock()
+	for _, s := range n.ordered() {
+		p := s.named()
+		f.Sessions = append(f.Sessions, session.Hosted{ID: s.id, Parent: p.Session, FoundBy: p.FoundBy})
+	}
+	n.mu.Unlock()
+	return session.WriteFacts(n.dir, f)
+}

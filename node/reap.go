@@ -1,0 +1,48 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"permd/review"
+	"permd/session"
+)
+
+// reap removes what dead nodes left behind and closes their logs, once in a
+// node's life. It is no part of starting, which nobody shall wait longer for.
+func (n *Node) reap(ctx context.Context) error {
+	gone, err := session.Reap(n.cfg.Dirs)
+	for _, id := range gone {
+		n.up.judge.Forget(id)
+	}
+	if err != nil {
+		n.warn("", "removing what dead nodes left: "+err.Error())
+	}
+	if len(gone) > 0 {
+		// Who left a directory left a log without an end, and nobody else did.
+		if _, err := review.Sweep(ctx, review.Options{Dir: n.cfg.Dirs.Review(), Version: n.cfg.Build}); err != nil && ctx.Err() == nil {
+			n.warn("", "closing the logs of dead nodes: "+err.Error())
+		}
+		n.record(review.Event{Name: review.Reaped, Fields: []review.Field{
+			{Key: review.KeyNode, Value: gone[0]}, {Key: review.KeyCount, Value: strconv.Itoa(len(gone))}}})
+	}
+	return nil
+}
+
+// openLog opens this node's log. A node that reaps may be closing it just now,
+// for a predecessor of ours that was killed.
+func openLog(ctx context.Context, o review.Options) (*review.Log, error) {
+	for until := time.Now().Add(2 * time.Second); ; {
+		l, err := review.Open(o)
+		if !errors.Is(err, review.ErrInUse) || time.Now().After(until) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
