@@ -197,6 +197,49 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 	}
 }
 
+func TestCommitAllStandsTogether(t *testing.T) {
+	dir := stateDir(t)
+	l := mustOpen(t, options(dir, "n1"))
+	ctx := context.Background()
+	if err := l.CommitAll(ctx, nil); err != nil {
+		t.Errorf("none: %v", err)
+	}
+	var wg sync.WaitGroup
+	for g := range 10 {
+		wg.Go(func() {
+			var evs []Event
+			for i := range 6 {
+				evs = append(evs, allowed(fmt.Sprintf("G%d-%d", g, i)))
+			}
+			if err := l.CommitAll(ctx, evs); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	bad := []Event{allowed("bad1"), {Name: "nothing"}, allowed("bad2")}
+	if err := l.CommitAll(ctx, bad); !errors.Is(err, ErrEvent) {
+		t.Errorf("a bad one: %v", err)
+	}
+	mustClose(t, l)
+	mustVerify(t, dir, Intact)
+	var last string
+	n := 0
+	for _, line := range logLines(t, dir, "n1") {
+		g, i, ok := strings.Cut(line.Ask, "-")
+		if !ok {
+			continue
+		}
+		if n++; i != "0" && g != last {
+			t.Errorf("%s stands after %s", line.Ask, last)
+		}
+		last = g
+	}
+	if n != 60 || ids(t, dir, "n1")["bad1"] {
+		t.Errorf("%d records", n)
+	}
+}
+
 func TestClosedLogRefuses(t *testing.T) {
 	l := mustOpen(t, options(stateDir(t), "n1"))
 	mustClose(t, l)

@@ -20,7 +20,8 @@ type item struct {
 	at    stamp
 	opens bool
 	own   bool        // a head of the log itself, which the last of the reserve is for
-	done  chan result // nil for Append
+	more  bool        // the next item is recorded with it or not at all
+	done  chan result // nil for Append, and for all but the last of a group
 }
 
 type result struct {
@@ -37,6 +38,15 @@ func (b *batch) reset() {
 	}
 }
 
+// group is how many items from i on stand together.
+func (b *batch) group(i int) int {
+	n := 1
+	for b.items[i+n-1].more {
+		n++
+	}
+	return n
+}
+
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // Append hands an event to the log and does not wait for the disk. The record
@@ -44,36 +54,47 @@ var bodies = sync.Pool{New: func() any { return new([]byte) }}
 // it outlives this process but not a power cut. An error means that it may be
 // lost; the gap record that follows counts it.
 func (l *Log) Append(ev Event) error {
-	if err := l.put(&ev, nil, false); err != nil {
+	if err := l.put([]Event{ev}, nil, false); err != nil {
 		return err
 	}
 	return l.Err()
 }
 
-// Commit returns nil only when the event's record, and every one handed in
-// before it, is durable and its file still in place. It takes as long as one
-// sync of the disk; whatever is handed in meanwhile shares the next one.
+// Commit returns nil only when the event's record is durable and its file
+// still in place. It takes as long as one sync of the disk; whatever is handed
+// in meanwhile shares the next one. What was given to Append before comes before
+// it, unless it was lost, which a gap record says: records that must stand
+// together go to [Log.CommitAll].
 //
-// The end of ctx does not end it: a decision is recorded though its asker has
-// gone. It waits at most Options.Deadline. After an error the record may be
+// The end of a context does not end it: a decision is recorded though its asker
+// has gone. It waits at most Options.Deadline. After an error the record may be
 // there all the same; nothing may be let run on it.
 func (l *Log) Commit(_ context.Context, ev Event) error {
-	_, err := l.commit(&ev, false)
-	return err
+	return l.commit([]Event{ev}, false).err
 }
 
-func (l *Log) commit(ev *Event, own bool) (result, error) {
+// CommitAll is Commit for several events: they are recorded one behind the
+// other with one sync, and nil says that all of them are.
+func (l *Log) CommitAll(_ context.Context, evs []Event) error {
+	if len(evs) == 0 {
+		return nil
+	}
+	return l.commit(evs, false).err
+}
+
+// commit hands events in and waits for the last one's place.
+func (l *Log) commit(evs []Event, own bool) result {
 	done := make(chan result, 1)
-	if err := l.put(ev, done, own); err != nil {
-		return result{}, err
+	if err := l.put(evs, done, own); err != nil {
+		return result{err: err}
 	}
 	late := time.NewTimer(l.opt.Deadline)
 	defer late.Stop()
 	select {
 	case r := <-done:
-		return r, r.err
+		return r
 	case <-late.C:
-		return result{}, fmt.Errorf("%w (%s)", ErrDeadline, l.opt.Deadline)
+		return result{err: fmt.Errorf("%w (%s)", ErrDeadline, l.opt.Deadline)}
 	}
 }
 
@@ -88,8 +109,8 @@ func (l *Log) Checkpoint(_ context.Context) error {
 	if idle {
 		return nil
 	}
-	ev := headRecord(false)
-	r, err := l.commit(&ev, true)
+	r := l.commit([]Event{headRecord(false)}, true)
+	err := r.err
 	if err == nil {
 		_, err = l.ledger().append(l.keys, placed(LedgerHead, l.opt.Writer, r.file, r.mark))
 	}
@@ -101,15 +122,22 @@ func (l *Log) Checkpoint(_ context.Context) error {
 	return err
 }
 
-// put encodes an event and queues it.
-func (l *Log) put(ev *Event, done chan result, own bool) error {
-	if err := ev.check(own); err != nil {
-		return err
-	}
+// put encodes events and queues them.
+func (l *Log) put(evs []Event, done chan result, own bool) error {
 	buf := bodies.Get().(*[]byte)
 	defer bodies.Put(buf)
-	*buf = l.keys.body((*buf)[:0], ev)
-	if err := l.enqueue(*buf, item{opens: ev.opens(), own: own, done: done}); err != nil {
+	*buf = (*buf)[:0]
+	var few [4]item // on the stack
+	items := few[:0]
+	for i := range evs {
+		if err := evs[i].check(own); err != nil {
+			return err
+		}
+		*buf = l.keys.body(*buf, &evs[i])
+		items = append(items, item{end: len(*buf), opens: evs[i].opens(), own: own, more: i < len(evs)-1})
+	}
+	items[len(items)-1].done = done
+	if err := l.enqueue(*buf, items); err != nil {
 		return err
 	}
 	select {
@@ -119,20 +147,23 @@ func (l *Log) put(ev *Event, done chan result, own bool) error {
 	return nil
 }
 
-func (l *Log) enqueue(body []byte, it item) error {
+func (l *Log) enqueue(body []byte, items []item) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
 	if len(l.queue.bodies)+len(body) > maxQueue {
-		l.queue.lost++
+		l.queue.lost += uint64(len(items))
 		return fmt.Errorf("%w: %d records wait", ErrBusy, len(l.queue.items))
 	}
+	base, at := len(l.queue.bodies), now()
 	l.queue.bodies = append(l.queue.bodies, body...)
-	it.end, it.at = len(l.queue.bodies), now()
-	l.queue.items = append(l.queue.items, it)
-	l.dirty = l.dirty || !it.own
+	for _, it := range items {
+		it.end, it.at = it.end+base, at
+		l.queue.items = append(l.queue.items, it)
+		l.dirty = l.dirty || !it.own
+	}
 	return nil
 }
 

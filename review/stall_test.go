@@ -238,6 +238,11 @@ func fullDisk(t *testing.T, dir string, l *review.Log) {
 			t.Fatal("the disk is not full")
 		}
 	}
+	// What stands together is refused together.
+	group := []review.Event{review.Denied("X1"), review.Allowed("X2"), review.Denied("X3")}
+	if err := l.CommitAll(ctx, group); !errors.Is(err, review.ErrDiskFull) {
+		t.Errorf("a group with an allow: %v", err)
+	}
 	if denials < allows+20 {
 		t.Errorf("%d denials and %d allows on a full disk", denials, allows)
 	}

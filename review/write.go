@@ -88,30 +88,38 @@ func (l *Log) frame(b *batch, noRoom error) (m mark, durable bool) {
 		l.out = l.keys.add(l.out, &m, gap("dropped", nil, nil, l.lost))
 	}
 	from := 0
-	for i := range b.items {
-		it := &b.items[i]
-		body := b.bodies[from:it.end]
-		from = it.end
-		if noRoom != nil && !l.fits(it, m.end+int64(len(body)+prefixMax)) {
-			l.results = append(l.results, result{err: noRoomError(noRoom)})
-			l.unfit++
+	for i := 0; i < len(b.items); {
+		n := b.group(i)
+		group := b.items[i : i+n]
+		bodies := b.bodies[from:group[n-1].end]
+		i += n
+		if noRoom != nil && !l.fits(group, m.end+int64(len(bodies)+n*prefixMax)) {
+			l.unfit += uint64(n)
+			l.results = append(l.results, make([]result, n)...)
+			l.results[i-1].err = noRoomError(noRoom)
+			from = group[n-1].end
 			continue
 		}
-		l.out = appendLine(l.out, &m, it.at, body)
-		l.results = append(l.results, result{mark: m, file: l.c.name()})
-		durable = durable || it.done != nil
+		for k := range group {
+			l.out = appendLine(l.out, &m, group[k].at, b.bodies[from:group[k].end])
+			l.results = append(l.results, result{mark: m, file: l.c.name()})
+			durable = durable || group[k].done != nil
+			from = group[k].end
+		}
 	}
 	return m, durable
 }
 
-// fits says whether a record may use what is left of the reserve when there is
+// fits says whether records may use what is left of the reserve when there is
 // no more: never what lets something run, and the last bytes only the log's own.
-func (l *Log) fits(it *item, end int64) bool {
-	if it.opens {
-		return false
+func (l *Log) fits(group []item, end int64) bool {
+	for i := range group {
+		if group[i].opens {
+			return false
+		}
 	}
 	left := l.c.reserved - end
-	return left >= headRoom || it.own && left >= 0
+	return left >= headRoom || group[0].own && left >= 0
 }
 
 func noRoomError(err error) error {
