@@ -229,6 +229,11 @@ func (n *Node) guardPlace(ctx context.Context) error {
 		if _, err := os.Lstat(n.dir.Lock()); err != nil {
 			return fmt.Errorf("the node's directory was taken away: %w", err)
 		}
+		for _, dir := range []string{n.cfg.Dirs.Run, string(n.dir), n.dir.Mail()} {
+			if err := host.CheckDir(dir, 0o700); err != nil {
+				return err
+			}
+		}
 	}
 }
 
