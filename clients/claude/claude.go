@@ -94,10 +94,12 @@ var unasked = []string{"auto", "bypassPermissions", "acceptEdits"}
 
 // host says who could answer at the client. Claude tells its hooks the entry
 // point ("cli" for the terminal and --bg, "sdk-cli" for -p) and whether
-// somebody attends; a teammate in a pane is known by its own arguments.
+// somebody attends. A teammate in a pane is known by its own arguments; it says
+// that nobody attends, since Claude shows its dialogs at its lead.
 func host(n clients.Native, mode string) clients.Host {
-	terminal := n.Env("CLAUDE_CODE_ENTRYPOINT") == "cli" && n.Env("CLAUDE_CODE_SESSION_ATTENDED") == "1"
-	pane := hasOption(n.Args, "--agent-id") && hasOption(n.Args, "--parent-session-id")
+	screen := n.Env("CLAUDE_CODE_ENTRYPOINT") == "cli"
+	pane := screen && hasOption(n.Args, "--agent-id") && hasOption(n.Args, "--parent-session-id")
+	terminal := pane || screen && n.Env("CLAUDE_CODE_SESSION_ATTENDED") == "1"
 	return clients.Host{
 		Dialog:     terminal && mode != "dontAsk",
 		Races:      terminal && !pane && slices.Contains(proved, mode),

@@ -191,7 +191,10 @@ func TestHost(t *testing.T) {
 		{"unknown mode", tui, "brandNew", nil, clients.Host{Dialog: true}},
 		{"print", print, "default", nil, clients.Host{Unattended: true}},
 		{"background", bg, "default", nil, clients.Host{Unattended: true}},
-		{"pane", tui, "default", pane, clients.Host{Dialog: true, Pane: true}},
+		{"pane", bg, "default", pane, clients.Host{Dialog: true, Pane: true}},
+		{"pane in auto", bg, "auto", pane, clients.Host{Dialog: true, Pane: true, Unasked: true}},
+		{"pane in dontAsk", bg, "dontAsk", pane, clients.Host{Pane: true}},
+		{"print with a pane's arguments", print, "default", pane, clients.Host{Unattended: true}},
 		{"no variables", nil, "default", nil, clients.Host{Unattended: true}},
 	} {
 		if got := host(native("", c.env, c.args...), c.mode); got != c.want {
