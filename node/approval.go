@@ -33,7 +33,10 @@ func (n *Node) approval(ctx context.Context, s *sess, ev clients.Event) clients.
 		return n.cfg.Codec.Silent(ev)
 	}
 	cause := j.Cause
-	if j.Verdict == ask.Allow && handed == nil {
+	switch {
+	case j.Verdict == ask.Allow && n.isTripped(s):
+		cause = causeTripped
+	case j.Verdict == ask.Allow && handed == nil:
 		// permd had allowed it: the client's own rules want a person.
 		cause = "the client's own rules ask for this"
 	}

@@ -33,7 +33,7 @@ func (n *Node) gate(ctx context.Context, s *sess, ev clients.Event) clients.Repl
 		return n.letByRule(ctx, s, ev, a, j)
 	}
 	if j.Verdict == ask.Allow {
-		j.Cause = "this session ran something that permd never let go; everything is asked"
+		j.Cause = causeTripped
 	}
 	if a, err = n.build(s, ev, j.Cause, withID(a.Body.ID), withRisk(j.Risk)); err != nil {
 		return n.broken(s, ev, err)
@@ -46,6 +46,9 @@ func (n *Node) gate(ctx context.Context, s *sess, ev clients.Event) clients.Repl
 	}
 	return n.put(ctx, s, ev, a, choice)
 }
+
+// causeTripped is why a session asks for what a rule allows.
+const causeTripped = "this session ran something that permd never let go; everything is asked"
 
 // put asks whoever the selection names, and asks again elsewhere when a
 // parent goes away in the middle.
