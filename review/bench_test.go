@@ -64,7 +64,7 @@ func median(d []time.Duration) float64 {
 // BenchmarkAppend compares a chained append, until it is with the kernel, with
 // marshal and write.
 func BenchmarkAppend(b *testing.B) {
-	const each = 2000
+	const each = 500
 	opt := options(stateDir(b), "n1")
 	opt.Disk, opt.MaxFile = lazyDisk{}, 1<<40
 	l := mustOpen(b, opt)
