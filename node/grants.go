@@ -55,7 +55,7 @@ func (n *Node) recheck() {
 	n.broker.Recheck(func(a *ask.Ask) (ask.Decision, bool) {
 		origin := n.serving(a.Body.From.Session)
 		var j judgement
-		at := n.id
+		var at string
 		switch {
 		case len(a.Header.Path) == 0 && origin != nil:
 			j, at = n.law.judge(origin, a, roleOrigin), origin.id

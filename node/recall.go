@@ -17,14 +17,21 @@ import (
 
 // recall reads from this node's own log which calls were let go before it was
 // started: it may follow one that was killed in the middle. Without that, what
-// its predecessor had released would trip the wire.
+// its predecessor had released would trip the wire. What still waited then is
+// closed: its hooks were cut off and have refused their calls.
 func (n *Node) recall() {
 	byAsk := map[string]*call{}
 	owner := map[string]string{}
 	tripped := map[string]bool{}
+	open := map[string]review.Event{}
 	err := review.Scan(n.cfg.Dirs.Review(), review.Filter{Writer: n.id}, func(r review.Record) error {
 		if r.Err != nil {
 			return nil
+		}
+		if name := ending(r.Event); name != "" {
+			open[r.Ask] = review.Event{Name: name, Session: r.Session, Path: r.Path, Ask: r.Ask, Digest: r.Digest, ActionDigest: r.ActionDigest}
+		} else if ends(r.Event) {
+			delete(open, r.Ask)
 		}
 		switch r.Event {
 		case review.Released, review.AskAutoApproved, review.HandedToClientDialog:
@@ -53,6 +60,37 @@ func (n *Node) recall() {
 		n.before[owner[id]] = append(n.before[owner[id]], *k)
 	}
 	n.wasTripped = tripped
+	for _, e := range open {
+		deny := ask.Deny
+		e.Verdict, e.Outcome, e.By = &deny, ask.Withdrawn, &ask.By{Kind: ask.KindWithdrawn}
+		e.Reason = "permd's node was ended while this call waited; it was refused"
+		n.record(e)
+	}
+}
+
+// ending is how an ask that an event begins is closed when nothing else closed
+// it, "" for an event that begins none.
+func ending(e review.Name) review.Name {
+	switch e {
+	case review.AskWaiting, review.RequestCreated:
+		return review.AskWithdrawn
+	case review.ForwardedPrompted:
+		return review.ForwardedEnded
+	}
+	return ""
+}
+
+// ends reports whether nothing waits for an ask any more after e.
+func ends(e review.Name) bool {
+	switch e {
+	case review.AskApproved, review.AskDenied, review.AskBlocked, review.AskSessionApproved, review.AskAutoApproved,
+		review.AskExpired, review.AskWithdrawn, review.AskUnavailable, review.AskDismissed,
+		review.ForwardedApproved, review.ForwardedDenied, review.ForwardedAutoApproved, review.ForwardedAutoDenied, review.ForwardedEnded,
+		review.ResponseReceived, review.ResponseTimedOut, review.ParentLost, review.NoServingSession,
+		review.Released, review.ReleaseRefused, review.WithdrawnByClient, review.HandedToClientDialog:
+		return true
+	}
+	return false
 }
 
 // exportSession tells what the client's tools start whose child it is: Claude
