@@ -3,9 +3,12 @@ package forwarding
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
+
+	"golang.org/x/sys/unix"
 
 	"permd/internal/host"
 )
@@ -20,17 +23,27 @@ const (
 	maxBadSize = 64 << 10
 )
 
-// box is one open mailbox. Names are relative to it, as "tmp/x". Tests put one
-// in that fails.
-type box interface {
+// inbox is this node's own mailbox, opened for taking. Names are relative to
+// it, as "new/x". Tests put one in that fails.
+type inbox interface {
 	host.Files
 	// Read reads a private regular file of ours in new.
 	Read(name string, limit int64) ([]byte, error)
 	Lstat(name string) (fs.FileInfo, error)
-	// Current reports whether new is still the directory found at its path.
-	Current() bool
 	// List opens a directory for listing.
 	List(dir string) (lister, error)
+	// Current reports whether new is still the directory found at its path,
+	// and tmp is there.
+	Current() bool
+	Close() error
+}
+
+// target is another node's mailbox, opened for putting: only "tmp/x" and
+// "new/x" exist in it. Tests put one in that fails.
+type target interface {
+	host.Files
+	// Current reports whether new is still the directory found at its path.
+	Current() bool
 	Close() error
 }
 
@@ -49,37 +62,47 @@ type rootBox struct {
 	is   os.FileInfo // in's identity
 }
 
-var _ box = (*rootBox)(nil)
+var _ inbox = (*rootBox)(nil)
 
-// openBox opens a mailbox that belongs to this user alone. forTaking also
-// opens the part that letters are taken from.
-func openBox(dir string, forTaking bool) (box, error) {
+// openMail opens a mailbox that belongs to this user alone.
+func openMail(dir string) (*os.Root, error) {
 	if err := host.CheckDir(dir, 0o700); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %w", ErrNoMailbox, err)
 		}
 		return nil, err
 	}
-	root, err := os.OpenRoot(dir)
+	return os.OpenRoot(dir)
+}
+
+// openInbox opens a mailbox for taking.
+func openInbox(dir string) (inbox, error) {
+	root, err := openMail(dir)
 	if err != nil {
 		return nil, err
 	}
 	b := &rootBox{Files: host.FilesOf(root), path: dir, root: root}
-	if forTaking {
-		if b.in, err = root.OpenRoot(newDir); err == nil {
-			b.is, err = b.in.Stat(".")
-		}
-		if err != nil {
-			b.Close()
-			return nil, err
-		}
+	if b.in, err = root.OpenRoot(newDir); err == nil {
+		b.is, err = b.in.Stat(".")
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
 	}
 	return b, nil
 }
 
 func (b *rootBox) Current() bool {
-	fi, err := os.Lstat(path.Join(b.path, newDir))
-	return err == nil && os.SameFile(fi, b.is)
+	if !isAt(b.is, path.Join(b.path, newDir)) {
+		return false
+	}
+	tmp, err := os.Lstat(path.Join(b.path, tmpDir))
+	return err == nil && tmp.IsDir()
+}
+
+func isAt(fi os.FileInfo, name string) bool {
+	at, err := os.Lstat(name)
+	return err == nil && os.SameFile(at, fi)
 }
 
 func (b *rootBox) Read(name string, limit int64) ([]byte, error) {
@@ -90,7 +113,7 @@ func (b *rootBox) Lstat(name string) (fs.FileInfo, error) { return b.root.Lstat(
 
 // Remove removes a letter without looking its directory up again.
 func (b *rootBox) Remove(name string) error {
-	if dir, file := path.Split(name); b.in != nil && dir == newDir+"/" {
+	if dir, file := path.Split(name); dir == newDir+"/" {
 		return b.in.Remove(file)
 	}
 	return b.root.Remove(name)
@@ -104,6 +127,139 @@ func (b *rootBox) Close() error {
 		err = errors.Join(err, b.in.Close())
 	}
 	return err
+}
+
+// dirTarget writes into tmp and new of a mailbox through their descriptors,
+// which were opened below an [os.Root] once; that spares each letter a dozen
+// system calls. A name is one component, and none is followed.
+type dirTarget struct {
+	path     string
+	tmp, new *os.File
+	is       os.FileInfo // new's identity
+}
+
+var _ target = (*dirTarget)(nil)
+
+// openTarget opens another node's mailbox for putting.
+func openTarget(dir string) (target, error) {
+	root, err := openMail(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	t := &dirTarget{path: dir}
+	const how = os.O_RDONLY | unix.O_DIRECTORY
+	if t.tmp, err = root.OpenFile(tmpDir, how, 0); err == nil {
+		if t.new, err = root.OpenFile(newDir, how, 0); err == nil {
+			t.is, err = t.new.Stat()
+		}
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *dirTarget) Current() bool { return isAt(t.is, path.Join(t.path, newDir)) }
+
+func (t *dirTarget) Close() error {
+	var err error
+	for _, f := range []*os.File{t.tmp, t.new} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
+
+// at splits a name into its directory's descriptor and the file in it.
+func (t *dirTarget) at(name string) (int, string, error) {
+	dir, file := path.Split(name)
+	if file != "" && file != "." && file != ".." {
+		switch dir {
+		case tmpDir + "/":
+			return int(t.tmp.Fd()), file, nil
+		case newDir + "/":
+			return int(t.new.Fd()), file, nil
+		}
+	}
+	return 0, "", fs.ErrInvalid
+}
+
+func (t *dirTarget) Create(name string, perm os.FileMode) (host.File, error) {
+	dir, file, err := t.at(name)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := retryEINTR(func() (int, error) {
+		return unix.Openat(dir, file, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "openat", Path: name, Err: err}
+	}
+	return rawFile(fd), nil
+}
+
+func (t *dirTarget) Rename(from, to string) error {
+	dir1, file1, err := t.at(from)
+	if err != nil {
+		return err
+	}
+	dir2, file2, err := t.at(to)
+	if err != nil {
+		return err
+	}
+	if _, err := retryEINTR(func() (int, error) { return 0, unix.Renameat(dir1, file1, dir2, file2) }); err != nil {
+		return &os.LinkError{Op: "renameat", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+func (t *dirTarget) Remove(name string) error {
+	dir, file, err := t.at(name)
+	if err != nil {
+		return err
+	}
+	if _, err := retryEINTR(func() (int, error) { return 0, unix.Unlinkat(dir, file, 0) }); err != nil {
+		return &fs.PathError{Op: "unlinkat", Path: name, Err: err}
+	}
+	return nil
+}
+
+// SyncDir is not needed: letters need not outlive the machine.
+func (t *dirTarget) SyncDir(string) error { return nil }
+
+// rawFile is a regular file being written.
+type rawFile int
+
+func (f rawFile) Write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) {
+		n, err := retryEINTR(func() (int, error) { return unix.Write(int(f), b[done:]) })
+		if err != nil {
+			return done, err
+		}
+		if n == 0 {
+			return done, io.ErrShortWrite
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func (f rawFile) Sync() error { return unix.Fsync(int(f)) }
+
+func (f rawFile) Close() error { return unix.Close(int(f)) }
+
+// retryEINTR repeats a system call that a signal interrupted.
+func retryEINTR(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 // makeBox makes the directories of a mailbox that are missing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -29,15 +28,21 @@ type Disk struct {
 	poke chan struct{}
 
 	// The file system and the events of this machine; tests replace them.
-	open     func(dir string, forTaking bool) (box, error)
-	newWatch func() (watcher, error)
+	openIn   func(dir string) (inbox, error)
+	to       targets
+	newWatch func(dir string, told func(watchEvent)) (closer, error)
 
 	mu      sync.Mutex
-	hints   []string // names that events told, for Take
-	scan    bool     // a scan is due
+	hints   []string  // names that events told, for Take
+	scan    bool      // a scan is due
+	woken   bool      // … and not only because of events, which told the names
+	scanned time.Time // when the last scan began
 	held    int
 	scanAt  time.Time // no scan before: an expensive one is not repeated at once
 	rewatch bool      // the directory is another one now: watch it anew
+	lookAt  time.Time // when Run signals for a scan that has to wait
+	quiet   bool      // events arrive: nobody needs to wake us
+	onQuiet func(bool)
 
 	taking taking // Take's own
 }
@@ -48,6 +53,7 @@ var (
 	_ waker     = (*Disk)(nil)
 	_ holder    = (*Disk)(nil)
 	_ sweeper   = (*Disk)(nil)
+	_ quieter   = (*Disk)(nil)
 )
 
 // OpenDisk makes and opens the mailbox of a node, whose lock the caller holds.
@@ -57,7 +63,7 @@ func OpenDisk(dirs session.Dirs, node string, log func(Event)) (*Disk, error) {
 	if !session.Valid(node) {
 		return nil, fmt.Errorf("mailbox of a node whose id is not valid")
 	}
-	d := &Disk{dirs: dirs, node: node, rep: newReporter(log), open: openBox, newWatch: newFsnotify,
+	d := &Disk{dirs: dirs, node: node, rep: newReporter(log), openIn: openInbox, to: targets{open: openTarget}, newWatch: openWatch,
 		arrived: make(chan struct{}, 1), poke: make(chan struct{}, 1), scan: true}
 	d.taking.init()
 	if err := makeBox(d.dir()); err != nil {
@@ -70,7 +76,10 @@ func OpenDisk(dirs session.Dirs, node string, log func(Event)) (*Disk, error) {
 func (d *Disk) dir() string { return d.dirs.Node(d.node).Mail() }
 
 // Close gives the mailbox's descriptors back, after Run and Take have ended.
-func (d *Disk) Close() error { return d.taking.close() }
+func (d *Disk) Close() error {
+	d.to.close()
+	return d.taking.close()
+}
 
 // Put writes a letter into another node's mailbox.
 func (d *Disk) Put(ctx context.Context, to string, name Name, sealed []byte) error {
@@ -87,15 +96,21 @@ func (d *Disk) Put(ctx context.Context, to string, name Name, sealed []byte) err
 	if len(sealed) > MaxLetter {
 		return fmt.Errorf("put: %w: %d bytes", ErrMalformed, len(sealed))
 	}
-	b, err := d.open(d.dirs.Node(to).Mail(), false)
-	if err != nil {
-		return fmt.Errorf("put: %w", err)
-	}
-	defer b.Close()
 	// The sender's node in front lets the receiver sweep what we leave behind
 	// if we are killed right here.
-	temp := path.Join(tmpDir, d.node+nameSep+host.TempName())
-	err = host.WriteFiles(b, temp, path.Join(newDir, file), sealed, 0o600, false)
+	temp := tmpDir + "/" + d.node + nameSep + host.TempName()
+	mail := d.dirs.Node(to).Mail()
+	put := func() error {
+		return d.to.use(mail, func(t target) error {
+			return host.WriteFiles(t, temp, newDir+"/"+file, sealed, 0o600, false)
+		})
+	}
+	err := put()
+	if errors.Is(err, fs.ErrNotExist) && host.CheckDir(mail, 0o700) == nil && makeBox(mail) == nil {
+		// A part of a living mailbox was taken away.
+		d.to.drop(mail, nil)
+		err = put()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("put: %w: %w", ErrNoMailbox, err)
 	}
@@ -118,7 +133,7 @@ func (d *Disk) signal() {
 // Wake is for who heard by another way that there is mail.
 func (d *Disk) Wake() {
 	d.mu.Lock()
-	d.scan = true
+	d.scan, d.woken = true, true
 	d.mu.Unlock()
 	d.signal()
 }
@@ -156,6 +171,24 @@ func (d *Disk) notify() {
 	select {
 	case d.poke <- struct{}{}:
 	default:
+	}
+}
+
+// OnQuiet has f told, from then on, whether arrivals are noticed without
+// wake-ups. f is called on Run's goroutine and must not block.
+func (d *Disk) OnQuiet(f func(bool)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onQuiet = f
+}
+
+func (d *Disk) setQuiet(quiet bool) {
+	d.mu.Lock()
+	changed, f := quiet != d.quiet, d.onQuiet
+	d.quiet = quiet
+	d.mu.Unlock()
+	if changed && f != nil {
+		f(quiet)
 	}
 }
 

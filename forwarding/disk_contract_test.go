@@ -2,7 +2,6 @@ package forwarding_test
 
 import (
 	"context"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -119,16 +118,3 @@ type memoryNet struct{ *transporttest.Memory }
 
 func (m memoryNet) Open(_ *testing.T, node string) forwarding.Transport { return m.Memory.Open(node) }
 func (m memoryNet) Kill(_ *testing.T, node string)                      { m.Memory.Kill(node) }
-
-func ls(t *testing.T, dir string) []string {
-	t.Helper()
-	l, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range l {
-		names = append(names, e.Name())
-	}
-	return names
-}

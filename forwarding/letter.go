@@ -17,7 +17,9 @@ import (
 const Version = 1
 
 // MaxLetter is the most bytes of a letter: a whole body and its envelope.
-const MaxLetter = ask.MaxBody + ask.MaxMessage + maxEnvelope
+const MaxLetter = firstLine + maxEnvelope + maxLetterBody
+
+const maxLetterBody = ask.MaxBody + ask.MaxMessage
 
 // Kind is what a letter is for.
 type Kind string
@@ -51,26 +53,23 @@ var (
 
 // Address is one end of a letter. Instance tells lives of one node apart.
 type Address struct {
-	Node     string `json:"node"`
-	Instance string `json:"instance"`
-	Session  string `json:"session"`
+	Node     string
+	Instance string
+	Session  string
 }
 
 // Envelope is everything of a letter but its body.
 type Envelope struct {
-	V    int  `json:"v"`
-	Kind Kind `json:"kind"`
+	Kind Kind
 	// ID and Origin name the ask; ids are unique for their origin session only.
-	ID     string     `json:"id"`
-	Origin string     `json:"origin"`
-	Digest ask.Digest `json:"digest"`
+	ID     string
+	Origin string
+	Digest ask.Digest
 	// From and To name the two sessions of this hop.
-	From Address `json:"from"`
-	To   Address `json:"to"`
+	From Address
+	To   Address
 	// Counter is never used twice by a sender under one key.
-	Counter uint64 `json:"counter"`
-	// Size is the length of the body.
-	Size int `json:"size"`
+	Counter uint64
 }
 
 // Letter is one message between two nodes.
@@ -78,20 +77,22 @@ type Envelope struct {
 // Its bytes:
 //
 //	permd-mail 1 <MAC: 64 hex digits>\n
-//	<Envelope, canonical JSON>\n
-//	<body, Size bytes>
+//	<kind> <id> <origin> <digest> <node> <instance> <session> <node> <instance> <session> <counter> <size>\n
+//	<body, size bytes>
 //
-// The MAC is HMAC-SHA-256 under the registration's key over the first line
-// without the digits and everything after the first line.
+// Nothing in the second line holds a space; its numbers are decimal without
+// leading zeros. The MAC is HMAC-SHA-256 under the registration's key over the
+// first line without the digits and everything after the first line.
 type Letter struct {
 	Envelope
 	Body []byte
 }
 
 const (
-	mailPrefix  = "permd-mail 1 "
-	maxEnvelope = 4 << 10
+	mailPrefix  = "permd-mail 1 " // the version is in it
+	maxEnvelope = 1 << 10
 	firstLine   = len(mailPrefix) + 2*sha256.Size + 1
+	fields      = 12
 )
 
 // Check refuses an envelope that must not be used.
@@ -100,8 +101,6 @@ func (e *Envelope) Check() error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, a...)...)
 	}
 	switch {
-	case e.V != Version:
-		return bad("version %d, this permd reads %d; update the older side", e.V, Version)
 	case !e.Kind.valid():
 		return bad("kind %s", ask.Quote(string(e.Kind)))
 	case !ask.ValidID(e.ID):
@@ -112,8 +111,6 @@ func (e *Envelope) Check() error {
 		return bad("no digest")
 	case e.Counter == 0:
 		return bad("counter 0")
-	case e.Size < 0 || e.Size > ask.MaxBody+ask.MaxMessage:
-		return bad("size %d", e.Size)
 	case e.From.Node == e.To.Node:
 		return bad("from a node to itself")
 	}
@@ -130,22 +127,32 @@ func (l *Letter) Name() Name {
 	return Name{Node: l.From.Node, Instance: l.From.Instance, Counter: l.Counter, Kind: l.Kind, ID: l.ID}
 }
 
+// appendTo appends the envelope's line.
+func (e *Envelope) appendTo(b []byte, size int) []byte {
+	for _, s := range []string{string(e.Kind), e.ID, e.Origin} {
+		b = append(append(b, s...), ' ')
+	}
+	b = hex.AppendEncode(b, e.Digest[:])
+	for _, a := range []*Address{&e.From, &e.To} {
+		for _, s := range []string{a.Node, a.Instance, a.Session} {
+			b = append(append(b, ' '), s...)
+		}
+	}
+	b = strconv.AppendUint(append(b, ' '), e.Counter, 10)
+	return append(strconv.AppendUint(append(b, ' '), uint64(size), 10), '\n')
+}
+
 // Seal returns the bytes of l under key.
 func (l *Letter) Seal(key []byte) ([]byte, error) {
-	l.Size = len(l.Body)
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	env, err := ask.Encode(&l.Envelope)
-	if err != nil {
-		return nil, err
+	if len(l.Body) > maxLetterBody {
+		return nil, fmt.Errorf("%w: body of %d bytes", ErrMalformed, len(l.Body))
 	}
-	if len(env) > maxEnvelope {
-		return nil, fmt.Errorf("%w: envelope of %d bytes", ErrMalformed, len(env))
-	}
-	out := make([]byte, firstLine, firstLine+len(env)+1+len(l.Body))
+	out := make([]byte, firstLine, firstLine+maxEnvelope/2+len(l.Body))
 	copy(out, mailPrefix)
-	out = append(append(append(out, env...), '\n'), l.Body...)
+	out = append(l.appendTo(out, len(l.Body)), l.Body...)
 	hex.Encode(out[len(mailPrefix):], mac(out, key))
 	out[firstLine-1] = '\n'
 	return out, nil
@@ -183,38 +190,92 @@ func read(raw []byte) (*Letter, error) {
 	}
 	head := min(len(raw), len(mailPrefix))
 	if string(raw[:head]) != mailPrefix[:head] {
-		return nil, fmt.Errorf("%w: starts with %s", ErrMalformed, ask.Quote(string(raw[:head])))
+		return nil, fmt.Errorf("%w: starts with %s, this permd reads version %d", ErrMalformed, ask.Quote(string(raw[:head])), Version)
 	}
 	if len(raw) < firstLine {
 		return nil, ErrPartial
 	}
 	if raw[firstLine-1] != '\n' {
-		return nil, fmt.Errorf("%w: first line is too long", ErrMalformed)
+		return nil, fmt.Errorf("%w: its first line has another length", ErrMalformed)
 	}
 	rest := raw[firstLine:]
-	n := bytes.IndexByte(rest[:min(len(rest), maxEnvelope+1)], '\n')
+	n := bytes.IndexByte(rest[:min(len(rest), maxEnvelope)], '\n')
 	if n < 0 {
-		if len(rest) <= maxEnvelope {
+		if len(rest) < maxEnvelope {
 			return nil, ErrPartial
 		}
 		return nil, fmt.Errorf("%w: envelope is too long", ErrMalformed)
 	}
-	var l Letter
-	if err := ask.Decode(rest[:n], maxEnvelope, &l.Envelope); err != nil {
-		return nil, errors.Join(ErrMalformed, err)
-	}
-	if err := l.Check(); err != nil {
+	l, size, err := parseEnvelope(rest[:n+1])
+	if err != nil {
 		return nil, err
 	}
 	switch body := rest[n+1:]; {
-	case len(body) < l.Size:
-		return nil, fmt.Errorf("%w: %d of %d bytes", ErrPartial, len(body), l.Size)
-	case len(body) > l.Size:
-		return nil, fmt.Errorf("%w: %d bytes after the body", ErrMalformed, len(body)-l.Size)
+	case len(body) < size:
+		return nil, fmt.Errorf("%w: %d of %d bytes", ErrPartial, len(body), size)
+	case len(body) > size:
+		return nil, fmt.Errorf("%w: %d bytes after the body", ErrMalformed, len(body)-size)
 	default:
 		l.Body = body
 	}
-	return &l, nil
+	return l, nil
+}
+
+// parseEnvelope reads what appendTo wrote, and nothing else.
+func parseEnvelope(line []byte) (*Letter, int, error) {
+	f := strings.Split(string(line[:len(line)-1]), " ")
+	if len(f) != fields {
+		return nil, 0, fmt.Errorf("%w: envelope of %d fields, want %d", ErrMalformed, len(f), fields)
+	}
+	l := &Letter{Envelope: Envelope{Kind: Kind(f[0]), ID: f[1], Origin: f[2],
+		From: Address{f[4], f[5], f[6]}, To: Address{f[7], f[8], f[9]}}}
+	if err := l.Digest.UnmarshalText([]byte(f[3])); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	counter, err := strconv.ParseUint(f[10], 10, 64)
+	size, err2 := strconv.ParseUint(f[11], 10, 32)
+	if err != nil || err2 != nil || size > maxLetterBody {
+		return nil, 0, fmt.Errorf("%w: counter %s, size %s", ErrMalformed, ask.Quote(f[10]), ask.Quote(f[11]))
+	}
+	l.Counter = counter
+	if err := l.Check(); err != nil {
+		return nil, 0, err
+	}
+	if !bytes.Equal(l.appendTo(nil, int(size)), line) {
+		return nil, 0, fmt.Errorf("%w: envelope is not in its one form", ErrMalformed)
+	}
+	return l, int(size), nil
+}
+
+// encodeAsk is the body of an ask's letter: header, newline, and the sealed
+// body whose bytes nobody on the way touches or encodes again.
+func encodeAsk(a *ask.Ask) ([]byte, error) {
+	h, err := ask.Encode(&a.Header)
+	if err != nil {
+		return nil, err
+	}
+	if len(h) > ask.MaxMessage || len(a.Raw) >= ask.MaxBody {
+		return nil, fmt.Errorf("%w: ask of %d bytes", ErrMalformed, len(a.Raw))
+	}
+	return append(append(h, '\n'), a.Raw...), nil
+}
+
+// decodeAsk reads what encodeAsk wrote, strictly.
+func decodeAsk(b []byte) (*ask.Ask, error) {
+	h, raw, ok := bytes.Cut(b, []byte{'\n'})
+	if !ok {
+		return nil, errors.New("no body")
+	}
+	var header ask.Header
+	if err := ask.Decode(h, ask.MaxMessage, &header); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	a, err := ask.Open(raw)
+	if err != nil {
+		return nil, err
+	}
+	a.Header = header
+	return a, nil
 }
 
 func unhex(dst, src []byte) bool {

@@ -68,6 +68,8 @@ var (
 	ErrCycle = errors.New("the ask came through the parent's node before: parents must not form a cycle")
 	// ErrTooFar: the ask has travelled [ask.MaxHops] nodes.
 	ErrTooFar = errors.New("the ask has travelled as far as an ask may")
+	// ErrDeaf: this node's own mailbox cannot be read, so no decision can come.
+	ErrDeaf = errors.New("the mailbox of this node cannot be read")
 	// ErrWaiting: the same ask waits at this parent already.
 	ErrWaiting = errors.New("this ask waits at the parent already")
 )
@@ -145,7 +147,7 @@ func (p *Parent) Ask(ctx context.Context, a *ask.Ask, onShown func()) (ask.Decis
 		l.mu.Unlock()
 	}()
 	hop := ask.Hop{Session: p.Session, Node: srv.cfg.Node, Claimed: l.proof(p.Session, p.Target) == ""}
-	body, err := ask.Encode(a.WithHop(hop))
+	body, err := encodeAsk(a.WithHop(hop))
 	if err == nil {
 		err = l.send(ctx, KindAsk, k, w, body)
 	}
@@ -174,14 +176,14 @@ const sendTries = 3
 
 // send puts one letter to the parent and wakes it.
 func (l *link) send(ctx context.Context, kind Kind, k askKey, w *wait, body []byte) error {
-	m := Letter{Envelope: Envelope{V: Version, Kind: kind, ID: k.id, Origin: k.origin, Digest: w.digest,
+	m := Letter{Envelope: Envelope{Kind: kind, ID: k.id, Origin: k.origin, Digest: w.digest,
 		From: w.self, To: w.target}, Body: body}
 	var err error
 	for range sendTries {
 		err = l.u.cfg.Server.put(ctx, l.node, &m, l.sent.Add(1), l.key)
 		if err == nil {
 			if l.conn != nil {
-				l.out.push(api.TWake, 0, nil)
+				l.out.wakeUp()
 			}
 			return nil
 		}
@@ -225,6 +227,9 @@ func (p *Parent) wait(ctx context.Context, l *link, w *wait, a *ask.Ask) (ask.De
 				late = max(0, at.Sub(due)-judgeEvery)
 				due = at
 			}
+		}
+		if p.Links.cfg.Server.isDeaf() {
+			return none, &ParentLostError{Session: p.Target, Node: p.Node, Asked: true, Cause: ErrDeaf}
 		}
 		v := p.judge(ctx, l, judge, late)
 		l.mu.Lock()

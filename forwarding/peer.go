@@ -135,16 +135,16 @@ func (p *peer) proofs() []api.Proof {
 }
 
 // pushServing tells the child who serves. The server's mutex is held.
-func (p *peer) pushServing(list []string) {
+func (s *Server) pushServing(p *peer) {
 	if p.conn != nil {
-		p.out.push(api.TServing, 0, api.Serving{Sessions: list, Verified: p.proofs()})
+		p.out.push(api.TServing, 0, api.Serving{Sessions: s.serves(), Verified: p.proofs(), Quiet: s.quiet})
 	}
 }
 
 // wake tells the child that there is mail.
 func (p *peer) wake() {
 	if p.conn != nil {
-		p.out.push(api.TWake, 0, nil)
+		p.out.wakeUp()
 	}
 }
 
@@ -185,7 +185,7 @@ func (s *Server) Reprove() {
 			}
 		}
 		if changed {
-			p.pushServing(s.list)
+			s.pushServing(p)
 		}
 		s.mu.Unlock()
 	}

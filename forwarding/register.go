@@ -37,7 +37,12 @@ func (s *Server) Child(ctx context.Context, conn Conn, caller Caller) error {
 	s.rep.event(Event{Kind: EventRegistered, Node: p.reg.Node, Why: fmt.Sprintf("pid %d, %d sessions", caller.PID, len(p.reg.Sessions))})
 	var sender sync.WaitGroup
 	if err = s.welcome(p, f.N); err == nil {
-		sender.Go(func() { p.out.run(p.ctx, conn) })
+		if s.isQuiet() {
+			s.mu.Lock()
+			s.pushServing(p)
+			s.mu.Unlock()
+		}
+		sender.Go(func() { p.out.run(p.ctx) })
 		err = s.hear(p)
 	}
 	if cause := context.Cause(p.ctx); cause != nil {
@@ -72,7 +77,7 @@ func (s *Server) admit(ctx context.Context, conn Conn, caller Caller, f api.Fram
 	case !caller.Alive():
 		return refuse(api.CodePeer, "the child's process has ended")
 	}
-	p := &peer{reg: reg, caller: caller, key: newKey(), conn: conn, out: newOutbox(),
+	p := &peer{reg: reg, caller: caller, key: newKey(), conn: conn, out: newOutbox(conn),
 		asks: map[askKey]*served{}, past: map[askKey]*served{}}
 	if t := s.cfg.Proofs.Ticket; t != nil && reg.Ticket != "" {
 		if parent, ok := t(reg.Ticket, reg); ok {
@@ -140,7 +145,7 @@ func (s *Server) reportDropped(p *peer, n int) {
 func (s *Server) welcome(p *peer, n uint64) error {
 	s.mu.Lock()
 	r := api.Registered{Key: hex.EncodeToString(p.key), Node: s.cfg.Node, Instance: s.cfg.Instance,
-		Verified: p.proofs(), Serving: slices.Clone(s.list)}
+		Verified: p.proofs(), Serving: slices.Clone(s.serves())}
 	s.mu.Unlock()
 	if s.cfg.BeatKey != nil {
 		r.BeatKey = hex.EncodeToString(s.cfg.BeatKey)
@@ -165,10 +170,11 @@ func (s *Server) hear(p *peer) error {
 			if err := ask.Decode(f.B, maxRegister, &c); err != nil {
 				return fmt.Errorf("children: %w", err)
 			}
+			p.out.setQuiet(c.Quiet)
 			sessions, dropped := s.claims(p, c.Sessions)
 			s.mu.Lock()
 			dropped += s.give(p, sessions)
-			p.pushServing(s.list)
+			s.pushServing(p)
 			s.mu.Unlock()
 			s.reportDropped(p, dropped)
 		case api.TUnknown:

@@ -141,7 +141,7 @@ func (s *Server) open(name Name, raw, key []byte, instance string) (*Letter, err
 
 // ask starts serving an ask, once, however often it comes.
 func (s *Server) ask(p *peer, l *Letter) error {
-	a, err := ask.DecodeAsk(l.Body)
+	a, err := decodeAsk(l.Body)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
@@ -285,7 +285,7 @@ func (s *Server) keep(p *peer, k askKey, sv *served, d *ask.Decision) {
 // for a while the registration is ended, so that the child does not wait for
 // what cannot come.
 func (s *Server) deliver(p *peer, k askKey, sv *served) {
-	l := Letter{Envelope: Envelope{V: Version, Kind: KindDecision, ID: k.id, Origin: k.origin, Digest: sv.digest,
+	l := Letter{Envelope: Envelope{Kind: KindDecision, ID: k.id, Origin: k.origin, Digest: sv.digest,
 		From: Address{s.cfg.Node, s.cfg.Instance, sv.session}, To: sv.to}, Body: sv.decision}
 	var err error
 	for wait := 25 * time.Millisecond; wait < 2*time.Second; wait *= 2 {

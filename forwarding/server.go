@@ -73,6 +73,11 @@ type Server struct {
 	list  []string        // sessions that serve
 	peers map[string]*peer
 	ups   map[string]*link
+	quiet bool // arrivals are noticed without wake-ups
+	// deaf is true when the mailbox could not be read for [Grace], since since:
+	// a node that cannot take asks in does not serve, whatever its sessions do.
+	deaf  bool
+	since time.Time
 }
 
 // ErrEnded means that the server's loop has ended, or never began.
@@ -89,8 +94,35 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.uptime == nil {
 		cfg.uptime = host.Uptime
 	}
-	return &Server{cfg: cfg, rep: newReporter(cfg.Log), calls: make(chan func()), beat: make(chan struct{}, 1),
-		ended: make(chan struct{}), peers: map[string]*peer{}, ups: map[string]*link{}}, nil
+	s := &Server{cfg: cfg, rep: newReporter(cfg.Log), calls: make(chan func()), beat: make(chan struct{}, 1),
+		ended: make(chan struct{}), peers: map[string]*peer{}, ups: map[string]*link{}}
+	if q, ok := cfg.Transport.(quieter); ok {
+		q.OnQuiet(s.setQuiet)
+	}
+	return s, nil
+}
+
+// setQuiet tells everybody who writes to us whether to wake us.
+func (s *Server) setQuiet(quiet bool) {
+	s.mu.Lock()
+	s.quiet = quiet
+	for _, p := range s.peers {
+		s.pushServing(p)
+	}
+	links := make([]*link, 0, len(s.ups))
+	for _, l := range s.ups {
+		links = append(links, l)
+	}
+	s.mu.Unlock()
+	for _, l := range links {
+		l.pushSessions()
+	}
+}
+
+func (s *Server) isQuiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.quiet
 }
 
 // Run serves until ctx is done: then every ask being served is withdrawn, and
@@ -165,12 +197,52 @@ func (s *Server) take(next chan<- struct{}) {
 	if err != nil {
 		s.rep.event(Event{Kind: EventMailbox, Node: s.cfg.Node, Why: ask.Quote(err.Error())})
 	}
+	s.heard(err)
 	if more {
 		select {
 		case next <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// heard notes whether the mailbox could be read, and tells when that decides
+// who serves.
+func (s *Server) heard(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	deaf := false
+	switch {
+	case err == nil:
+		s.since = time.Time{}
+	case s.since.IsZero():
+		s.since = time.Now()
+	default:
+		deaf = time.Since(s.since) >= Grace
+	}
+	if deaf == s.deaf {
+		return
+	}
+	s.deaf = deaf
+	for _, p := range s.peers {
+		s.pushServing(p)
+	}
+	s.beatNow()
+}
+
+// isDeaf reports whether the mailbox has been unreadable for a while.
+func (s *Server) isDeaf() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deaf
+}
+
+// serves is who serves for all the world to know. The mutex is held.
+func (s *Server) serves() []string {
+	if s.deaf {
+		return []string{}
+	}
+	return s.list
 }
 
 // call runs f in the loop and waits for it.
@@ -195,11 +267,12 @@ func (s *Server) Hello(ctx context.Context) ([]string, error) {
 	return list, err
 }
 
-// Serving returns the sessions that serve as last set.
+// Serving returns the sessions that serve: as last set, or none while the
+// mailbox cannot be read.
 func (s *Server) Serving() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.list)
+	return slices.Clone(s.serves())
 }
 
 // SetServing sets which sessions serve, and tells every child and the beat if
@@ -215,7 +288,7 @@ func (s *Server) SetServing(sessions []string) {
 	}
 	s.list = list
 	for _, p := range s.peers {
-		p.pushServing(list)
+		s.pushServing(p)
 	}
 	s.mu.Unlock()
 	s.beatNow()
@@ -243,7 +316,7 @@ func (p *pulse) set(timer *time.Timer) {
 	}
 	s.mu.Lock()
 	want := len(s.peers) > 0 || s.cfg.AlwaysBeat
-	list := s.list
+	list := s.serves()
 	s.mu.Unlock()
 	up, err := s.cfg.uptime()
 	if err == nil {

@@ -24,7 +24,7 @@ func (s *Server) adopt(have *peer, name Name, raw []byte) *peer {
 	if err != nil || l.Name() != name {
 		return have
 	}
-	p := &peer{reg: api.Register{Node: name.Node, Instance: name.Instance}, key: sharedKey, out: newOutbox(),
+	p := &peer{reg: api.Register{Node: name.Node, Instance: name.Instance}, key: sharedKey,
 		asks: map[askKey]*served{}, past: map[askKey]*served{}}
 	p.caller.Alive = func() bool { return p.ctx.Err() == nil }
 	s.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"permd/ask"
@@ -16,18 +17,19 @@ import (
 
 // Bounds of taking.
 const (
-	takeBatch  = 256              // letters a Take
-	listPiece  = 1024             // names a read of the directory
-	scanBatch  = 4096             // names a Take; a fuller directory needs several
-	maxSkipped = 4096             // letters that could not be removed
-	partialFor = time.Second      // how long a letter may stay incomplete
-	scanRest   = 10               // a scan that took t is not repeated for 10 t …
-	scanCheap  = time.Millisecond // … unless it was cheap
+	takeBatch  = 256                    // letters a Take
+	listPiece  = 1024                   // names a read of the directory
+	scanBatch  = 4096                   // names a Take; a fuller directory needs several
+	maxSkipped = 4096                   // letters that could not be removed
+	partialFor = time.Second            // how long a letter may stay incomplete
+	scanRest   = 10                     // a scan that took t is not repeated for 10 t …
+	scanCheap  = time.Millisecond       // … unless it was cheap
+	scanGentle = 100 * time.Millisecond // between scans that only events asked for
 )
 
 // taking is what Take remembers. One goroutine owns it.
 type taking struct {
-	box     box
+	box     inbox
 	cursor  lister               // an unfinished scan
 	waiting []string             // names that the scan has found
 	doubt   map[string]time.Time // incomplete letters, since when
@@ -36,6 +38,7 @@ type taking struct {
 	unknown int                  // names that are none, in the last whole scan
 	counted int                  // the same in this scan
 	spent   time.Duration        // on this scan
+	trouble error                // why the system could not read a letter in this Take
 }
 
 func (t *taking) init() {
@@ -58,26 +61,17 @@ func (t *taking) close() error {
 // Take takes what events named, then scans.
 func (d *Disk) Take(f func(Name, []byte) error) (more bool, err error) {
 	t := &d.taking
-	d.mu.Lock()
-	hints, scan := d.hints, d.scan
-	d.hints = nil
-	wait := time.Until(d.scanAt)
-	d.mu.Unlock()
-	if scan && t.box != nil && !t.box.Current() {
-		// The directory was renamed or replaced: letters go to another one.
-		_ = t.close()
-		t.waiting = nil
-		d.mu.Lock()
-		d.rewatch = true
-		d.mu.Unlock()
-		d.notify()
-	}
+	t.trouble = nil
 	if t.box == nil {
 		if err := d.openOwn(); err != nil {
+			d.later()
 			return false, err
 		}
-		scan = true
 	}
+	d.mu.Lock()
+	hints := d.hints
+	d.hints = nil
+	d.mu.Unlock()
 	taken := 0
 	for i, name := range hints {
 		if taken == takeBatch {
@@ -88,11 +82,10 @@ func (d *Disk) Take(f func(Name, []byte) error) (more bool, err error) {
 		}
 		taken += d.one(name, f)
 	}
-	if len(t.waiting) == 0 && (scan || t.cursor != nil) {
-		if t.cursor == nil && wait > 0 {
-			d.notify() // Run signals when it is time
-		} else if err := d.list(); err != nil {
+	if len(t.waiting) == 0 && (t.cursor != nil || d.scanDue()) {
+		if err := d.list(); err != nil {
 			_ = t.close() // whatever it was, the next Take starts afresh
+			d.later()
 			return false, fmt.Errorf("mailbox: %w", err)
 		}
 	}
@@ -101,19 +94,49 @@ func (d *Disk) Take(f func(Name, []byte) error) (more bool, err error) {
 		t.waiting = t.waiting[1:]
 		taken += d.one(name, f)
 	}
-	return len(t.waiting) > 0 || t.cursor != nil, nil
+	return len(t.waiting) > 0 || t.cursor != nil, t.trouble
+}
+
+// scanDue says whether a scan begins now. One that is asked for and has to
+// wait is seen to by Run.
+func (d *Disk) scanDue() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.scan {
+		return false
+	}
+	at := d.scanAt
+	if gentle := d.scanned.Add(scanGentle); !d.woken && at.Before(gentle) {
+		at = gentle
+	}
+	if now := time.Now(); at.After(now) {
+		d.lookLocked(at)
+		return false
+	}
+	return true
+}
+
+// lookLocked has Run signal at a time, unless it will before.
+func (d *Disk) lookLocked(at time.Time) {
+	if d.lookAt.IsZero() || at.Before(d.lookAt) {
+		d.lookAt = at
+		d.notify()
+	}
 }
 
 // openOwn opens this node's mailbox and makes it anew if it was taken away.
 func (d *Disk) openOwn() error {
 	t := &d.taking
-	b, err := d.open(d.dir(), true)
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := d.openIn(d.dir())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !b.Current() {
+		if err == nil {
+			b.Close()
+		}
 		if err := makeBox(d.dir()); err != nil {
 			return fmt.Errorf("mailbox: %w", err)
 		}
 		d.rep.event(Event{Kind: EventMailbox, Node: d.node, Why: "the mailbox was taken away and made anew"})
-		b, err = d.open(d.dir(), true)
+		b, err = d.openIn(d.dir())
 	}
 	if err != nil {
 		return fmt.Errorf("mailbox: %w", err)
@@ -130,10 +153,21 @@ func (d *Disk) openOwn() error {
 // list reads names, at most scanBatch of them, into waiting.
 func (d *Disk) list() error {
 	t := &d.taking
-	begin := time.Now()
 	if t.cursor == nil {
+		if !t.box.Current() {
+			// The directory was renamed or replaced: letters go to another one.
+			_ = t.close()
+			if err := d.openOwn(); err != nil {
+				return err
+			}
+			d.mu.Lock()
+			d.rewatch = true
+			d.mu.Unlock()
+			d.notify()
+		}
 		d.mu.Lock()
-		d.scan = false // what comes from here on needs another scan
+		d.scan, d.woken = false, false // what comes from here on needs another scan
+		d.scanned = time.Now()
 		d.mu.Unlock()
 		l, err := t.box.List(newDir)
 		if err != nil {
@@ -141,6 +175,7 @@ func (d *Disk) list() error {
 		}
 		t.cursor, t.counted, t.spent = l, 0, 0
 	}
+	begin := time.Now()
 	for n := 0; n < scanBatch; {
 		names, err := t.cursor.Readdirnames(listPiece)
 		n += len(names)
@@ -157,7 +192,7 @@ func (d *Disk) list() error {
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
-			d.scanned()
+			d.scanEnd()
 			break
 		}
 	}
@@ -170,9 +205,9 @@ func (d *Disk) list() error {
 	return nil
 }
 
-// scanned ends a whole scan: what is remembered of names that are gone is
+// scanEnd ends a whole scan: what is remembered of names that are gone is
 // forgotten, and names that are none are counted.
-func (d *Disk) scanned() {
+func (d *Disk) scanEnd() {
 	t := &d.taking
 	if len(t.skip) > 0 || len(t.doubt) > 0 {
 		there := map[string]bool{}
@@ -213,7 +248,7 @@ func (d *Disk) one(file string, f func(Name, []byte) error) int {
 		}
 		return 0
 	}
-	raw, err := t.box.Read(file, MaxLetter)
+	raw, err := t.box.Read(file, int64(MaxLetter))
 	var refused *host.FileError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -221,10 +256,13 @@ func (d *Disk) one(file string, f func(Name, []byte) error) int {
 	case errors.As(err, &refused) && refused.Err == nil:
 		d.setAside(name, file, err)
 		return 0
-	case err != nil:
+	case ourFault(err):
 		// The system failed, not the letter: it waits for the next scan.
-		d.rep.event(Event{Kind: EventMailbox, Node: name.Node, Ask: name.ID, Why: ask.Quote(err.Error())})
+		t.trouble = fmt.Errorf("mailbox: %w", err)
 		d.later()
+		return 0
+	case err != nil:
+		d.inDoubt(name, file, err)
 		return 0
 	}
 	switch err := f(name, raw); {
@@ -232,17 +270,7 @@ func (d *Disk) one(file string, f func(Name, []byte) error) int {
 		delete(t.doubt, file)
 		d.drop(name, file)
 	case errors.Is(err, ErrLater):
-		since, known := t.doubt[file]
-		switch {
-		case !known:
-			t.doubt[file] = time.Now()
-			d.later()
-		case time.Since(since) >= partialFor:
-			delete(t.doubt, file)
-			d.setAside(name, file, fmt.Errorf("%w and stays so", ErrPartial))
-		default:
-			d.later()
-		}
+		d.inDoubt(name, file, ErrPartial)
 	default:
 		delete(t.doubt, file)
 		d.setAside(name, file, err)
@@ -250,15 +278,42 @@ func (d *Disk) one(file string, f func(Name, []byte) error) int {
 	return 1
 }
 
+// ourFault tells a system that is short of something from a file that cannot
+// be read whoever tries.
+func ourFault(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.EINTR, syscall.EAGAIN, syscall.ESTALE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// inDoubt leaves a letter that cannot be read for another look, for a while.
+func (d *Disk) inDoubt(name Name, file string, why error) {
+	since, known := d.taking.doubt[file]
+	switch {
+	case !known:
+		d.taking.doubt[file] = time.Now()
+		d.later()
+	case time.Since(since) >= partialFor:
+		delete(d.taking.doubt, file)
+		d.setAside(name, file, fmt.Errorf("%w, and stays so", why))
+	default:
+		d.later()
+	}
+}
+
 // later asks for another scan in a while.
 func (d *Disk) later() {
+	at := time.Now().Add(partialFor / 4)
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.scan = true
-	if at := time.Now().Add(partialFor / 4); d.scanAt.Before(at) {
+	if d.scanAt.Before(at) {
 		d.scanAt = at
 	}
-	d.mu.Unlock()
-	d.notify()
+	d.lookLocked(d.scanAt)
 }
 
 // drop removes a letter that was taken. One that cannot be removed is not
@@ -296,6 +351,7 @@ func (d *Disk) setAside(name Name, file string, why error) {
 // Sweep removes what a dead node left here: letters and files half written.
 // Like Take, it belongs to one goroutine.
 func (d *Disk) Sweep(node string) {
+	d.to.drop(d.dirs.Node(node).Mail(), nil)
 	t := &d.taking
 	if t.box == nil {
 		return

@@ -41,6 +41,8 @@ type (
 	// holder is told that letters are expected until release is called;
 	// otherwise it may do nothing at all.
 	holder interface{ Hold() (release func()) }
+	// quieter says whether it notices arrivals without being woken.
+	quieter interface{ OnQuiet(func(quiet bool)) }
 	// sweeper removes what a dead node left in this mailbox.
 	sweeper interface{ Sweep(node string) }
 )

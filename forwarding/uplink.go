@@ -114,7 +114,7 @@ func (u *Uplinks) link(ctx context.Context, node string) (*link, error) {
 	}
 	l := u.links[node]
 	if l == nil {
-		l = &link{u: u, node: node, tried: make(chan struct{}), lost: make(chan struct{}), out: newOutbox(),
+		l = &link{u: u, node: node, tried: make(chan struct{}), lost: make(chan struct{}),
 			waits: map[askKey]*wait{}, verified: map[string]api.Proof{}}
 		l.ctx, l.cancel = context.WithCancelCause(u.ctx)
 		u.links[node] = l
@@ -148,12 +148,15 @@ func (l *link) live() {
 		defer h.Hold()()
 	}
 	srv.attach(l)
+	if srv.isQuiet() {
+		l.pushSessions()
+	}
 	close(l.tried)
 	if l.conn == nil {
 		err = srv.cfg.Transport.Alive(l.ctx, l.node)
 	} else {
 		var sender sync.WaitGroup
-		sender.Go(func() { l.out.run(l.ctx, l.conn) })
+		sender.Go(func() { l.out.run(l.ctx) })
 		err = l.hear()
 		l.cancel(err)
 		sender.Wait()
@@ -215,7 +218,7 @@ func (l *link) register(ctx context.Context) error {
 		conn.Close()
 		return fmt.Errorf("node %s answered in the place of %s, or without a key", ask.Quote(got.Node), l.node)
 	}
-	l.conn, l.key, l.instance = conn, key, got.Instance
+	l.conn, l.out, l.key, l.instance = conn, newOutbox(conn), key, got.Instance
 	if len(beat) > 0 {
 		l.beatKey = beat
 	}
@@ -262,6 +265,7 @@ func (l *link) hear() error {
 			if err := ask.Decode(f.B, maxRegister, &s); err != nil {
 				return fmt.Errorf("serving: %w", err)
 			}
+			l.out.setQuiet(s.Quiet)
 			l.told(s.Sessions, s.Verified)
 			if c := l.u.cfg.Changed; c != nil {
 				c(l.node)
@@ -323,18 +327,24 @@ func (u *Uplinks) Changed() {
 		select {
 		case <-l.tried:
 			if l.err == nil && l.conn != nil {
-				l.out.push(api.TChildren, 0, api.Children{Sessions: u.sessions(l.node)})
+				l.pushSessions()
 			}
 		default: // it will register with what is true then
 		}
 	}
 }
 
-func (u *Uplinks) sessions(node string) []api.ChildSession {
-	if list := u.cfg.Describe(node).Sessions; list != nil {
-		return list
+// pushSessions tells the parent's node our sessions, and whether to wake us.
+// It calls the node back: hold no lock.
+func (l *link) pushSessions() {
+	if l.conn == nil {
+		return
 	}
-	return []api.ChildSession{}
+	list := l.u.cfg.Describe(l.node).Sessions
+	if list == nil {
+		list = []api.ChildSession{}
+	}
+	l.out.push(api.TChildren, 0, api.Children{Sessions: list, Quiet: l.u.cfg.Server.isQuiet()})
 }
 
 // State is what is known of a living link.

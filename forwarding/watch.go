@@ -6,11 +6,8 @@ import (
 	"errors"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"permd/ask"
 )
@@ -33,47 +30,40 @@ const (
 	echoPrefix = ".permd-echo-"
 )
 
-// watcher is fsnotify as it is needed here.
-type watcher interface {
-	Add(dir string) error
-	Close() error
-	// Next returns the channels of events and errors.
-	Next() (<-chan fsnotify.Event, <-chan error)
+// watchEvent is what the system tells of a watched directory: a name that
+// appeared, or that events were lost, that the directory was taken away, or
+// that watching has ended.
+type watchEvent struct {
+	name  string
+	lost  bool
+	moved bool
+	err   error
 }
 
-type fsnotifyWatcher struct{ *fsnotify.Watcher }
+type closer interface{ Close() error }
 
-func newFsnotify() (watcher, error) {
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
-	return fsnotifyWatcher{w}, nil
-}
-
-func (w fsnotifyWatcher) Next() (<-chan fsnotify.Event, <-chan error) { return w.Events, w.Errors }
+func isClosed(err error) bool { return errors.Is(err, os.ErrClosed) }
 
 // watching is the state of Run. While nothing is expected it holds no watch
 // and no timer.
 type watching struct {
 	d      *Disk
-	w      watcher // nil: polling
-	events <-chan fsnotify.Event
-	errors <-chan error
-	dir    os.FileInfo // the directory that is watched
-	echo   string      // the self-test's file, "" when it is done
-	proved bool        // the self-test saw its file
-	failed string      // why there is no watch
-	told   string      // the same as last reported
-	due    time.Time   // of the next tick
-	retry  time.Time   // when watching is tried again
+	w      closer          // nil: polling
+	news   chan watchEvent // what is not a letter's name
+	dir    os.FileInfo     // the directory that is watched
+	echo   string          // the self-test's file, "" when it is done
+	proved bool            // the self-test saw its file
+	failed string          // why there is no watch
+	told   string          // the same as last reported
+	due    time.Time       // of the next tick
+	retry  time.Time       // when watching is tried again
 	tmp    map[string]time.Time
 }
 
 // Run notices arrivals and signals them until ctx is done. Exactly one Run may
 // be running.
 func (d *Disk) Run(ctx context.Context) error {
-	s := &watching{d: d, tmp: map[string]time.Time{}}
+	s := &watching{d: d, news: make(chan watchEvent, 16), tmp: map[string]time.Time{}}
 	defer s.stop()
 	tick := time.NewTimer(time.Hour)
 	defer tick.Stop()
@@ -86,16 +76,14 @@ func (d *Disk) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-d.poke:
 		case <-later.C:
+			d.mu.Lock()
+			d.lookAt = time.Time{}
+			d.mu.Unlock()
 			d.signal()
 		case <-tick.C:
 			s.tick()
-		case e, ok := <-s.events:
-			s.burst(e, ok)
-		case err := <-s.errors:
-			d.Wake() // an overflow lost events; whatever it was, a scan decides
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				s.fail("watching failed", err)
-			}
+		case e := <-s.news:
+			s.event(e)
 		}
 	}
 }
@@ -103,7 +91,7 @@ func (d *Disk) Run(ctx context.Context) error {
 // settle brings watch and timers in line with what is wanted.
 func (s *watching) settle(tick, later *time.Timer) {
 	s.d.mu.Lock()
-	held, scan, scanAt, rewatch := s.d.held > 0, s.d.scan, s.d.scanAt, s.d.rewatch
+	held, lookAt, rewatch := s.d.held > 0, s.d.lookAt, s.d.rewatch
 	s.d.rewatch = false
 	s.d.mu.Unlock()
 	if !held {
@@ -119,26 +107,9 @@ func (s *watching) settle(tick, later *time.Timer) {
 		}
 		tick.Reset(time.Until(s.due))
 	}
-	if wait := time.Until(scanAt); scan && wait > 0 {
-		later.Reset(wait)
-	}
-}
-
-// burst reads what has come without arming timers in between.
-func (s *watching) burst(e fsnotify.Event, ok bool) {
-	for range maxHints {
-		if !ok {
-			s.fail("watching failed", errors.New("the watch ended"))
-			return
-		}
-		if !s.event(e) {
-			return
-		}
-		select {
-		case e, ok = <-s.events:
-		default:
-			return
-		}
+	s.d.setQuiet(s.w != nil && s.proved)
+	if !lookAt.IsZero() {
+		later.Reset(time.Until(lookAt))
 	}
 }
 
@@ -155,27 +126,37 @@ func (s *watching) interval() time.Duration {
 // start watches, then asks for a scan: what came before the watch gives no
 // event. Then it finds out whether events arrive at all.
 func (s *watching) start() {
-	w, err := s.d.newWatch()
+	dir := path.Join(s.d.dir(), newDir)
+	w, err := s.d.newWatch(dir, s.tellFrom)
+	if err == nil {
+		if s.dir, err = os.Lstat(dir); err != nil {
+			w.Close()
+		}
+	}
 	if err != nil {
 		s.fail("no file events", err)
 		return
 	}
-	dir := path.Join(s.d.dir(), newDir)
-	if err := w.Add(dir); err != nil {
-		w.Close()
-		s.fail("no file events", err)
-		return
-	}
-	if s.dir, err = os.Lstat(dir); err != nil {
-		w.Close()
-		s.fail("no file events", err)
-		return
-	}
 	s.w, s.failed = w, ""
-	s.events, s.errors = w.Next()
 	s.d.Wake()
 	if !s.proved {
 		s.test(dir)
+	}
+}
+
+// tellFrom takes in what the watch tells, on the watch's goroutine: a letter
+// goes its way without a stop here.
+func (s *watching) tellFrom(e watchEvent) {
+	if e.name != "" && !strings.HasPrefix(e.name, echoPrefix) {
+		s.d.hint(e.name)
+		return
+	}
+	if e.name == "" {
+		s.d.Wake() // whatever it was, a scan decides
+	}
+	select {
+	case s.news <- e:
+	default: // so many that one more says nothing new
 	}
 }
 
@@ -196,26 +177,19 @@ func (s *watching) endTest() {
 	s.echo = ""
 }
 
-// event handles one event and reports whether the watch goes on.
-func (s *watching) event(e fsnotify.Event) bool {
-	name := filepath.Base(e.Name)
+// event handles what is not a letter's name.
+func (s *watching) event(e watchEvent) {
 	switch {
-	case e.Name == path.Join(s.d.dir(), newDir) && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)):
-		s.stop() // it was taken away: the next turn watches what is there then
-		s.d.Wake()
-		return false
-	case !e.Has(fsnotify.Create):
-		return true // most are our own removals
-	case name == s.echo:
+	case e.err != nil:
+		s.fail("watching failed", e.err)
+	case e.moved:
+		s.stop() // the next turn watches what is there then
+	case e.name != "" && e.name == s.echo:
 		s.proved = true
 		s.endTest()
 		s.due = time.Now().Add(s.interval())
 		s.tell("file events arrive")
-	case strings.HasPrefix(name, echoPrefix):
-	default:
-		s.d.hint(name)
 	}
-	return true
 }
 
 // tick looks at what no event tells.
@@ -239,6 +213,7 @@ func (s *watching) tick() {
 // fail falls back to polling.
 func (s *watching) fail(what string, err error) {
 	s.stop()
+	s.proved = false
 	s.failed = what + ", the mailbox is polled: " + ask.Quote(err.Error())
 	s.retry = time.Now().Add(watchRetry)
 	s.due = time.Now().Add(s.interval())
@@ -259,7 +234,7 @@ func (s *watching) stop() {
 	}
 	if s.w != nil {
 		s.w.Close()
-		s.w, s.events, s.errors, s.dir = nil, nil, nil, nil
+		s.w, s.dir = nil, nil
 	}
 	s.failed = "" // the next to expect letters tries again
 }
