@@ -182,6 +182,7 @@ func (n *Node) serve(ctx context.Context) error {
 	loop(func(ctx context.Context) error { return listener.Serve(ctx, n.accept) })
 	loop(n.down.run)
 	loop(n.guardPlace)
+	loop(n.sweepLogs)
 	agentEnd := make(chan struct{})
 	loops.Go(func() {
 		defer close(agentEnd)
@@ -213,18 +214,41 @@ func (n *Node) serve(ctx context.Context) error {
 // errEnding is the cause under which waits end with the node.
 var errEnding = errors.New("the agent has ended")
 
+// How often a node looks at its own directory, and after how many looks it
+// puts a head of its log into the ledger if there is anything new.
+const (
+	placeEvery = 2 * time.Second
+	headEvery  = 30
+)
+
+// sweepLogs closes the logs that killed nodes left open, so that a cut of them
+// shows from then on.
+func (n *Node) sweepLogs(ctx context.Context) error {
+	if _, err := review.Sweep(ctx, review.Options{Dir: n.cfg.Dirs.Review(), Version: n.cfg.Build}); err != nil && ctx.Err() == nil {
+		n.warn("", "closing the logs of nodes that were killed: "+err.Error())
+	}
+	return nil
+}
+
 // guardPlace verifies the node's directory every few seconds: a login manager
 // may delete the runtime directory under a living terminal. What is missing
 // cannot be rebuilt around a held lock, so the node ends and the next call
 // starts another one, which finds everything in the record.
 func (n *Node) guardPlace(ctx context.Context) error {
-	tick := time.NewTicker(2 * time.Second)
+	tick := time.NewTicker(placeEvery)
 	defer tick.Stop()
-	for {
+	head := n.log.Head()
+	for i := 1; ; i++ {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if i%headEvery == 0 && n.log.Head() != head {
+			if err := n.log.Checkpoint(ctx); err != nil && ctx.Err() == nil {
+				n.complain("the review log cannot be written: " + err.Error())
+			}
+			head = n.log.Head()
 		}
 		if _, err := os.Lstat(n.dir.Lock()); err != nil {
 			return fmt.Errorf("the node's directory was taken away: %w", err)

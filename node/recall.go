@@ -28,7 +28,7 @@ func (n *Node) recall() {
 		if r.Err != nil {
 			return nil
 		}
-		if name := ending(r.Event); name != "" {
+		if name := ending(&r.Line); name != "" {
 			open[r.Ask] = review.Event{Name: name, Session: r.Session, Path: r.Path, Ask: r.Ask, Digest: r.Digest, ActionDigest: r.ActionDigest}
 		} else if ends(r.Event) {
 			delete(open, r.Ask)
@@ -60,7 +60,10 @@ func (n *Node) recall() {
 		n.before[owner[id]] = append(n.before[owner[id]], *k)
 	}
 	n.wasTripped = tripped
-	for _, e := range open {
+	for id, e := range open {
+		if byAsk[id] != nil {
+			continue // the client's own dialog is open, or was: the effect closes it
+		}
 		deny := ask.Deny
 		e.Verdict, e.Outcome, e.By = &deny, ask.Withdrawn, &ask.By{Kind: ask.KindWithdrawn}
 		e.Reason = "permd's node was ended while this call waited; it was refused"
@@ -68,14 +71,18 @@ func (n *Node) recall() {
 	}
 }
 
-// ending is how an ask that an event begins is closed when nothing else closed
-// it, "" for an event that begins none.
-func ending(e review.Name) review.Name {
-	switch e {
-	case review.AskWaiting, review.RequestCreated:
+// ending is how an ask that begins to wait with l is closed when nothing else
+// closed it, "" for a record after which nothing waits.
+func ending(l *review.Line) review.Name {
+	switch l.Event {
+	case review.AskWaiting, review.RequestCreated, review.ForwardedPrompted:
+		switch {
+		case l.Field(review.KeyMode) == "paused":
+			return "" // it was left to the client
+		case len(l.Path) > 0:
+			return review.ForwardedEnded
+		}
 		return review.AskWithdrawn
-	case review.ForwardedPrompted:
-		return review.ForwardedEnded
 	}
 	return ""
 }

@@ -74,22 +74,13 @@ type brokerRecorder struct{ n *Node }
 
 var _ broker.Recorder = brokerRecorder{}
 
-// Commit writes all records and waits for the disk once.
+// Commit makes all records durable, with one wait for the disk.
 func (r brokerRecorder) Commit(ctx context.Context, records []broker.Record) error {
-	n := r.n
+	events := make([]review.Event, len(records))
 	for i, rec := range records {
-		e := n.decisionEvent(rec)
-		if i < len(records)-1 {
-			if err := n.log.Append(e); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := n.log.Commit(ctx, e); err != nil {
-			return err
-		}
+		events[i] = r.n.decisionEvent(rec)
 	}
-	return nil
+	return r.n.log.CommitAll(ctx, events)
 }
 
 func (n *Node) decisionEvent(rec broker.Record) review.Event {

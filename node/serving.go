@@ -42,6 +42,7 @@ var _ authority.Recorder = forwardedRecorder{}
 
 // Commit makes the decisions durable.
 func (r forwardedRecorder) Commit(ctx context.Context, records []broker.Record) error {
+	events := make([]review.Event, 0, len(records))
 	for _, rec := range records {
 		name := review.ForwardedAutoDenied
 		if rec.Decision.Verdict == ask.Allow {
@@ -50,9 +51,7 @@ func (r forwardedRecorder) Commit(ctx context.Context, records []broker.Record) 
 		e := r.n.askEvent(name, r.s, rec.Ask)
 		by := rec.Decision.By
 		fillDecision(&e, &by, rec.Decision, rec.Decision.Reason)
-		if err := r.n.log.Commit(ctx, e); err != nil {
-			return err
-		}
+		events = append(events, e)
 	}
-	return nil
+	return r.n.log.CommitAll(ctx, events)
 }
