@@ -171,7 +171,7 @@ func (n *Node) serve(ctx context.Context) error {
 		{Key: review.KeyClient, Value: n.cfg.Codec.Client()}, {Key: review.KeyVersion, Value: n.cfg.Build}}})
 
 	var loops sync.WaitGroup
-	failed := make(chan error, 3)
+	failed := make(chan error, 8)
 	loop := func(f func(context.Context) error) {
 		loops.Go(func() {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
