@@ -10,6 +10,7 @@ import (
 
 	"permd/api"
 	"permd/ask"
+	"permd/desk/desktest"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -17,7 +18,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // shown is an ask as a node shows it; text tells two bodies of one id apart.
 func shown(t testing.TB, id, text string, age time.Duration) api.Shown {
 	t.Helper()
-	a, err := ask.Seal(gateBody(id, "claude-1", text))
+	a, err := ask.Seal(desktest.Gate(id, "claude-1", text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,11 +123,14 @@ func (d *desk) serve(ctx context.Context, lock *host.Lock) error {
 	if err != nil {
 		return err
 	}
+	// The loops outlive ctx by a farewell.
+	run, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	var loops sync.WaitGroup
 	failed := make(chan error, 4)
 	loop := func(f func(context.Context) error) {
 		loops.Go(func() {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
+			if err := f(run); err != nil && run.Err() == nil {
 				failed <- err
 			}
 		})
@@ -145,7 +148,7 @@ func (d *desk) serve(ctx context.Context, lock *host.Lock) error {
 	case cause = <-failed:
 	}
 	d.farewell(context.Cause(ctx), cause)
-	d.stop(cause)
+	end()
 	loops.Wait()
 	d.work.Wait()
 	return cause

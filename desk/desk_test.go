@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"permd/api"
 	"permd/ask"
+	"permd/desk/desktest"
 	"permd/session"
 )
 
@@ -105,7 +107,7 @@ func (v *view) event(e api.Event) {
 func (v *view) sees(id string) api.Shown {
 	v.t.Helper()
 	var s api.Shown
-	eventually(v.t, "ask "+id+" on screen", func() bool {
+	desktest.Eventually(v.t, "ask "+id+" on screen", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		var ok bool
@@ -119,7 +121,7 @@ func (v *view) sees(id string) api.Shown {
 func (v *view) told(id string) api.Settled {
 	v.t.Helper()
 	var s *api.Settled
-	eventually(v.t, "end of "+id, func() bool {
+	desktest.Eventually(v.t, "end of "+id, func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		for _, e := range v.events {
@@ -169,40 +171,40 @@ func (v *view) answer(a ask.Answer) api.AnswerVerdict {
 }
 
 func TestAnswerReachesItsNode(t *testing.T) {
-	d := newDirs(t)
-	one, two := startNode(t, d, "n-1"), startNode(t, d, "n-2")
+	d := desktest.Dirs(t)
+	one, two := desktest.Start(t, d, "n-1"), desktest.Start(t, d, "n-2")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	a, b := one.put("make a"), two.put("make b")
-	s := v.sees(b.ask.Body.ID)
+	a, b := one.Put("make a"), two.Put("make b")
+	s := v.sees(b.Ask.Body.ID)
 	if s.Node != "n-2" {
 		t.Errorf("shown as of node %q", s.Node)
 	}
-	v.sees(a.ask.Body.ID)
-	if got := v.answer(ask.AllowAnswer(b.ask)); got.Verdict != api.VerdictAccepted {
+	v.sees(a.Ask.Body.ID)
+	if got := v.answer(ask.AllowAnswer(b.Ask)); got.Verdict != api.VerdictAccepted {
 		t.Fatalf("verdict %+v", got)
 	}
-	if dec := b.wait(t); !dec.Allows(b.ask.Body.ID, b.ask.Digest) || dec.By.Kind != ask.KindUser || dec.By.Surface != Name {
+	if dec := b.Wait(t); !dec.Allows(b.Ask.Body.ID, b.Ask.Digest) || dec.By.Kind != ask.KindUser || dec.By.Surface != Name {
 		t.Errorf("decision %+v", dec)
 	}
-	if got := v.answer(ask.DenyAnswer(a.ask, "not now")); got.Verdict != api.VerdictAccepted {
+	if got := v.answer(ask.DenyAnswer(a.Ask, "not now")); got.Verdict != api.VerdictAccepted {
 		t.Fatalf("verdict %+v", got)
 	}
-	if dec := a.wait(t); dec.Verdict != ask.Deny || dec.Reason != "not now" {
+	if dec := a.Wait(t); dec.Verdict != ask.Deny || dec.Reason != "not now" {
 		t.Errorf("decision %+v", dec)
 	}
 }
 
 func TestOldestFirstOverAllNodes(t *testing.T) {
-	d := newDirs(t)
-	one, two := startNode(t, d, "n-1"), startNode(t, d, "n-2")
+	d := desktest.Dirs(t)
+	one, two := desktest.Start(t, d, "n-1"), desktest.Start(t, d, "n-2")
 	var want []string
 	for i := range 6 {
 		n := one
 		if i%2 == 1 {
 			n = two
 		}
-		want = append(want, n.put("make "+itoa(i)).ask.Body.ID)
+		want = append(want, n.Put("make "+itoa(i)).Ask.Body.ID)
 	}
 	startDesk(t, d)
 	first := attach(t, d, "pts/1")
@@ -241,31 +243,29 @@ func TestOldestFirstOverAllNodes(t *testing.T) {
 }
 
 func TestSettledVanishesEverywhere(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	a, b, c := attach(t, d, "pts/1"), attach(t, d, "pts/2"), attach(t, d, "pts/3")
-	w := n.put("make")
+	w := n.Put("make")
 	for _, v := range []*view{a, b, c} {
-		v.sees(w.ask.Body.ID)
+		v.sees(w.Ask.Body.ID)
 	}
-	if got := b.answer(ask.AllowAnswer(w.ask)); got.Verdict != api.VerdictAccepted {
+	if got := b.answer(ask.AllowAnswer(w.Ask)); got.Verdict != api.VerdictAccepted {
 		t.Fatalf("verdict %+v", got)
 	}
 	for _, v := range []*view{a, c} {
-		s := v.told(w.ask.Body.ID)
+		s := v.told(w.Ask.Body.ID)
 		if s.How != api.SettledLocally || s.Surface != "terminal pts/2" || !s.Allowed || s.Outcome != ask.Answered {
 			t.Errorf("told %+v", s)
 		}
 	}
-	late := a.answer(ask.DenyAnswer(w.ask, ""))
+	late := a.answer(ask.DenyAnswer(w.Ask, ""))
 	if late.Verdict != api.VerdictTooLate || late.Winner != "terminal pts/2" || !strings.Contains(late.Text, "terminal pts/2") {
 		t.Errorf("late verdict %+v", late)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.records) != 1 || len(n.refusals) != 1 {
-		t.Errorf("the node has %d records and %d refusals, want the late answer among them", len(n.records), len(n.refusals))
+	if got, late := len(n.Recorded()), n.Refusals(); got != 1 || late != 1 {
+		t.Errorf("the node has %d records and %d refusals, want the late answer among them", got, late)
 	}
 }
 
@@ -273,22 +273,22 @@ func TestSettledVanishesEverywhere(t *testing.T) {
 // Exactly one answer counts, the others hear who was first, and every face but
 // the winner is told once.
 func TestT9ThreeFacesRace(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	views := []*view{attach(t, d, "pts/1"), attach(t, d, "pts/2"), attach(t, d, "pts/3")}
 	for round := range 50 {
-		w := n.put("make " + itoa(round))
+		w := n.Put("make " + itoa(round))
 		for _, v := range views {
-			v.sees(w.ask.Body.ID)
+			v.sees(w.Ask.Body.ID)
 		}
 		var verdicts [3]api.AnswerVerdict
 		var all sync.WaitGroup
 		for i, v := range views {
 			all.Go(func() {
-				a := ask.AllowAnswer(w.ask)
+				a := ask.AllowAnswer(w.Ask)
 				if i == 1 {
-					a = ask.DenyAnswer(w.ask, "no")
+					a = ask.DenyAnswer(w.Ask, "no")
 				}
 				verdicts[i], _ = v.a.Answer(context.Background(), a)
 			})
@@ -312,12 +312,12 @@ func TestT9ThreeFacesRace(t *testing.T) {
 				t.Errorf("loser %d: %+v, want too late after %q", i, got, name)
 			}
 		}
-		if dec := w.wait(t); (dec.Verdict == ask.Allow) != (winner != 1) {
+		if dec := w.Wait(t); (dec.Verdict == ask.Allow) != (winner != 1) {
 			t.Errorf("decision %v, the winner was face %d", dec.Verdict, winner)
 		}
 		for i, v := range views {
 			if i != winner {
-				if s := v.told(w.ask.Body.ID); s.Surface != name {
+				if s := v.told(w.Ask.Body.ID); s.Surface != name {
 					t.Errorf("face %d was told %+v", i, s)
 				}
 			}
@@ -325,12 +325,14 @@ func TestT9ThreeFacesRace(t *testing.T) {
 			if i == winner {
 				want = 0
 			}
-			if got := v.count("", func(e api.Event) bool { s, ok := e.(*api.Settled); return ok && s.Ask == w.ask.Body.ID }); got != want {
+			if got := v.count("", func(e api.Event) bool { s, ok := e.(*api.Settled); return ok && s.Ask == w.Ask.Body.ID }); got != want {
 				t.Errorf("face %d was told the end %d times, want %d", i, got, want)
 			}
 		}
 	}
-	if got := len(n.recorded()); got != 50 {
+	if got := len(n.Recorded()); got != 50 {
 		t.Errorf("%d decisions recorded, want 50", got)
 	}
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -10,26 +10,27 @@ import (
 
 	"permd/api"
 	"permd/ask"
+	"permd/desk/desktest"
 	"permd/internal/host"
 	"permd/review"
 	"permd/session"
 )
 
 func TestNodesKnowHowManyFaces(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	faces := func(want int) {
 		t.Helper()
-		eventually(t, itoa(want)+" faces at the node", func() bool { return n.faces() == want })
+		desktest.Eventually(t, itoa(want)+" faces at the node", func() bool { return n.Faces() == want })
 	}
 	faces(0)
 	a := attach(t, d, "pts/1")
 	faces(1)
 	b := attachAs(t, d, api.Attach{Surface: "page", Faces: 3})
 	faces(4)
-	late := startNode(t, d, "n-2")
-	eventually(t, "4 faces at the later node", func() bool { return late.faces() == 4 })
+	late := desktest.Start(t, d, "n-2")
+	desktest.Eventually(t, "4 faces at the later node", func() bool { return late.Faces() == 4 })
 	if err := b.a.Faces(0); err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +43,11 @@ func TestNodesKnowHowManyFaces(t *testing.T) {
 }
 
 func TestNewFaceIsAnnounced(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	startDesk(t, d)
 	a := attach(t, d, "pts/1")
 	b := attach(t, d, "pts/2\x1b[31m")
-	eventually(t, "the announcement", func() bool { return len(a.notices("surface")) == 1 })
+	desktest.Eventually(t, "the announcement", func() bool { return len(a.notices("surface")) == 1 })
 	got := a.notices("surface")[0]
 	if !strings.Contains(got, "terminal pts/2⟨U+001B⟩") || !strings.Contains(got, itoa(os.Getpid())) {
 		t.Errorf("announced as %q", got)
@@ -100,18 +101,18 @@ func startRecorded(t *testing.T, d session.Dirs, j *journal) {
 }
 
 func TestFacesAreRecorded(t *testing.T) {
-	d, j := newDirs(t), &journal{}
+	d, j := desktest.Dirs(t), &journal{}
 	startRecorded(t, d, j)
 	v := attach(t, d, "pts/1")
 	if got := j.count(review.SurfaceAttached); got != 1 {
 		t.Errorf("%d attachments recorded", got)
 	}
 	v.close()
-	eventually(t, "the end recorded", func() bool { return j.count(review.SurfaceDetached) == 1 })
+	desktest.Eventually(t, "the end recorded", func() bool { return j.count(review.SurfaceDetached) == 1 })
 }
 
 func TestFaceThatCannotBeRecordedIsRefused(t *testing.T) {
-	d, j := newDirs(t), &journal{err: errors.New("no space left")}
+	d, j := desktest.Dirs(t), &journal{err: errors.New("no space left")}
 	startRecorded(t, d, j)
 	_, err := api.DialAnswerer(context.Background(), Sock(d), "test", api.Attach{Surface: "terminal", Faces: 1})
 	var no *api.Refused
@@ -121,7 +122,7 @@ func TestFaceThatCannotBeRecordedIsRefused(t *testing.T) {
 }
 
 func TestDeskThatCannotRecordDoesNotStart(t *testing.T) {
-	err := Run(context.Background(), Options{Dirs: newDirs(t), Open: func() (Recorder, error) { return nil, errors.New("read-only") },
+	err := Run(context.Background(), Options{Dirs: desktest.Dirs(t), Open: func() (Recorder, error) { return nil, errors.New("read-only") },
 		Started: func() { t.Error("it started") }})
 	if err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("it ended with: %v", err)
@@ -131,18 +132,18 @@ func TestDeskThatCannotRecordDoesNotStart(t *testing.T) {
 // TestAgentsAreNoFaces: this process is made the agent of a node, so that
 // everything it does is done by an agent.
 func TestAgentsAreNoFaces(t *testing.T) {
-	d, j := newDirs(t), &journal{}
+	d, j := desktest.Dirs(t), &journal{}
 	startRecorded(t, d, j)
 	watching := attach(t, d, "pts/1") // attached before
 	start, err := host.StartTime(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := startNode(t, d, session.NodeID(os.Getpid(), start))
+	node := desktest.Start(t, d, session.NodeID(os.Getpid(), start))
 	for range 3 {
 		_, err = api.DialAnswerer(context.Background(), Sock(d), "test", api.Attach{Surface: "terminal", Faces: 1})
 		var no *api.Refused
-		if !errors.As(err, &no) || no.Code != api.CodePeer || !strings.Contains(no.Text, node.id) {
+		if !errors.As(err, &no) || no.Code != api.CodePeer || !strings.Contains(no.Text, node.ID) {
 			t.Fatalf("attached: %v", err)
 		}
 	}
@@ -160,30 +161,30 @@ func TestAgentsAreNoFaces(t *testing.T) {
 		t.Errorf("status %+v, %v; agents may look", st, err)
 	}
 	// Told and recorded once in a while, not at every try.
-	eventually(t, "the notice", func() bool { return len(watching.notices("surface")) == 1 })
+	desktest.Eventually(t, "the notice", func() bool { return len(watching.notices("surface")) == 1 })
 	if got := j.count(review.SurfaceRefused); got != 1 {
 		t.Errorf("%d refusals recorded, want 1", got)
 	}
-	node.kill()
+	node.Kill()
 	attach(t, d, "pts/2") // the agent has ended: nobody is below it
 }
 
 func TestRefusedAnswers(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
 	narrow := attachAs(t, d, api.Attach{Surface: "page", Faces: 1, Cap: ask.ScopeSession})
 	none := attachAs(t, d, api.Attach{Surface: "page", Label: "idle", Cap: ask.ScopeUser})
-	w := n.put("make")
-	s := v.sees(w.ask.Body.ID)
+	w := n.Put("make")
+	s := v.sees(w.Ask.Body.ID)
 	digest, err := ask.OffersDigest(s.Offers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := ask.AllowAnswer(w.ask)
+	tree := ask.AllowAnswer(w.Ask)
 	tree.Offer, tree.OfferDigest = "o-tree", &digest
-	unknown, wrong, invalid := ask.AllowAnswer(w.ask), ask.AllowAnswer(w.ask), ask.AllowAnswer(w.ask)
+	unknown, wrong, invalid := ask.AllowAnswer(w.Ask), ask.AllowAnswer(w.Ask), ask.AllowAnswer(w.Ask)
 	unknown.Ask = "a-none"
 	wrong.Digest = ask.Digest{1}
 	invalid.Items = nil
@@ -197,21 +198,21 @@ func TestRefusedAnswers(t *testing.T) {
 		{"another text", v, wrong, api.VerdictWrongDigest},
 		{"invalid", v, invalid, api.VerdictInvalid},
 		{"too wide", narrow, tree, api.VerdictScope},
-		{"nobody there", none, ask.AllowAnswer(w.ask), api.VerdictNotOffered},
+		{"nobody there", none, ask.AllowAnswer(w.Ask), api.VerdictNotOffered},
 	} {
 		if got := c.v.answer(c.a); got.Verdict != c.want || got.Text == "" {
 			t.Errorf("%s: %+v, want %s with words", c.name, got, c.want)
 		}
 	}
 	select {
-	case dec := <-w.decision:
+	case dec := <-w.Decision:
 		t.Fatalf("a refused answer decided: %+v", dec)
 	default:
 	}
 	if got := v.answer(tree); got.Verdict != api.VerdictAccepted {
 		t.Errorf("verdict %+v", got)
 	}
-	if dec := w.wait(t); dec.Grant == nil || dec.Grant.Scope != ask.ScopeTree {
+	if dec := w.Wait(t); dec.Grant == nil || dec.Grant.Scope != ask.ScopeTree {
 		t.Errorf("decision %+v", dec)
 	}
 }
@@ -219,12 +220,12 @@ func TestRefusedAnswers(t *testing.T) {
 // TestBadFaces: what a face says wrong costs it an error or its connection,
 // and nobody else anything.
 func TestBadFaces(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	w := n.put("make")
-	v.sees(w.ask.Body.ID)
+	w := n.Put("make")
+	v.sees(w.Ask.Body.ID)
 	dial := func() *api.Conn {
 		c, _, err := api.Dial(context.Background(), Sock(d), api.Hello{Role: api.RoleAnswerer})
 		if err != nil {
@@ -240,7 +241,7 @@ func TestBadFaces(t *testing.T) {
 		return f.T
 	}
 	c := dial()
-	_ = c.Write(api.TAnswer, 1, ask.AllowAnswer(w.ask))
+	_ = c.Write(api.TAnswer, 1, ask.AllowAnswer(w.Ask))
 	if got := read(c); got != api.TRefused {
 		t.Errorf("an answer before attach: %s", got)
 	}
@@ -256,7 +257,7 @@ func TestBadFaces(t *testing.T) {
 	if got := read(c); got != api.TSnapshot {
 		t.Fatalf("attach: %s", got)
 	}
-	_ = c.Write(api.TAnswer, 7, map[string]string{"ask": w.ask.Body.ID})
+	_ = c.Write(api.TAnswer, 7, map[string]string{"ask": w.Ask.Body.ID})
 	_ = c.Write("no-such-frame", 8, nil)
 	_ = c.Write(api.TCall, 9, api.Call{Op: api.OpStop})
 	_ = c.Write(api.TFaces, 10, map[string]int{"faces": -1})
@@ -269,14 +270,14 @@ func TestBadFaces(t *testing.T) {
 	if _, _, err := api.Dial(context.Background(), Sock(d), api.Hello{Role: api.RoleChild}); err == nil {
 		t.Error("the desk took a child")
 	}
-	v.sees(w.ask.Body.ID)
+	v.sees(w.Ask.Body.ID)
 }
 
 // TestFaceThatDoesNotRead: a stopped terminal holds up no other, and is given
 // up in the end by its queue.
 func TestFaceThatDoesNotRead(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	c, _, err := api.Dial(context.Background(), Sock(d), api.Hello{Role: api.RoleAnswerer})
 	if err != nil {
@@ -289,23 +290,23 @@ func TestFaceThatDoesNotRead(t *testing.T) {
 	v := attach(t, d, "pts/2")
 	big := strings.Repeat("x", 100<<10)
 	for range 8 { // more than a socket holds
-		w := n.put("make " + big)
-		v.sees(w.ask.Body.ID)
-		if got := v.answer(ask.DenyAnswer(w.ask, "")); got.Verdict != api.VerdictAccepted {
+		w := n.Put("make " + big)
+		v.sees(w.Ask.Body.ID)
+		if got := v.answer(ask.DenyAnswer(w.Ask, "")); got.Verdict != api.VerdictAccepted {
 			t.Fatalf("verdict %+v", got)
 		}
 	}
 }
 
 func TestManyLargeAsksReachANewFace(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
-	eventually(t, "the desk at the node", func() bool { return n.faces() == 0 })
+	desktest.Eventually(t, "the desk at the node", func() bool { return n.Faces() == 0 })
 	big := strings.Repeat("x", 150<<10)
 	var ids []string
 	for i := range 5 { // more than goes into one snapshot
-		ids = append(ids, n.put(itoa(i)+big).ask.Body.ID)
+		ids = append(ids, n.Put(itoa(i)+big).Ask.Body.ID)
 	}
 	v := attach(t, d, "pts/1")
 	for _, id := range ids {
@@ -314,12 +315,12 @@ func TestManyLargeAsksReachANewFace(t *testing.T) {
 }
 
 func TestControl(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	w := n.put("make")
-	v.sees(w.ask.Body.ID)
+	w := n.Put("make")
+	v.sees(w.Ask.Body.ID)
 	c, err := api.DialControl(context.Background(), Sock(d), "test")
 	if err != nil {
 		t.Fatal(err)
@@ -342,15 +343,15 @@ func TestControl(t *testing.T) {
 	if err := c.Call(ctx, api.OpPause, api.PauseArgs{}, nil); !errors.As(err, &no) || no.Code != api.CodeUnknownOp {
 		t.Errorf("pause: %v", err)
 	}
-	w.cancel()
-	v.told(w.ask.Body.ID)
+	w.Cancel()
+	v.told(w.Ask.Body.ID)
 }
 
 // TestStopTellsTheFaces: a desk that is told to end says so, and answers
 // nothing by it.
 func TestStopTellsTheFaces(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	ended := make(chan error, 1)
 	started := make(chan struct{})
 	go func() {
@@ -358,8 +359,8 @@ func TestStopTellsTheFaces(t *testing.T) {
 	}()
 	<-started
 	v := attach(t, d, "pts/1")
-	w := n.put("make")
-	v.sees(w.ask.Body.ID)
+	w := n.Put("make")
+	v.sees(w.Ask.Body.ID)
 	c, err := api.DialControl(context.Background(), Sock(d), "test")
 	if err != nil {
 		t.Fatal(err)
@@ -379,7 +380,7 @@ func TestStopTellsTheFaces(t *testing.T) {
 		t.Error("asks were settled by the end of the desk")
 	}
 	select {
-	case dec := <-w.decision:
+	case dec := <-w.Decision:
 		t.Errorf("decided: %+v", dec)
 	default:
 	}

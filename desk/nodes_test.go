@@ -12,19 +12,20 @@ import (
 	"permd/api"
 	"permd/ask"
 	"permd/broker"
+	"permd/desk/desktest"
 	"permd/internal/host"
 	"permd/session"
 )
 
 func TestNodesAreFoundAsTheyCome(t *testing.T) {
-	d := newDirs(t)
-	before := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	before := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	v.sees(before.put("make a").ask.Body.ID)
-	after := startNode(t, d, "n-2")
-	v.sees(after.put("make b").ask.Body.ID)
-	eventually(t, "both in the tree", func() bool {
+	v.sees(before.Put("make a").Ask.Body.ID)
+	after := desktest.Start(t, d, "n-2")
+	v.sees(after.Put("make b").Ask.Body.ID)
+	desktest.Eventually(t, "both in the tree", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		return len(v.tree) == 2
@@ -34,7 +35,7 @@ func TestNodesAreFoundAsTheyCome(t *testing.T) {
 	if err := host.MakeDir(string(dir)); err != nil {
 		t.Fatal(err)
 	}
-	v.sees(startNode(t, d, "n-3").put("make c").ask.Body.ID)
+	v.sees(desktest.Start(t, d, "n-3").Put("make c").Ask.Body.ID)
 	// The whole directory of nodes made anew.
 	if err := os.RemoveAll(d.Nodes()); err != nil {
 		t.Fatal(err)
@@ -42,52 +43,48 @@ func TestNodesAreFoundAsTheyCome(t *testing.T) {
 	if err := host.MakeDir(d.Nodes()); err != nil {
 		t.Fatal(err)
 	}
-	v.sees(startNode(t, d, "n-4").put("make d").ask.Body.ID)
+	v.sees(desktest.Start(t, d, "n-4").Put("make d").Ask.Body.ID)
 }
 
 func TestDeadNodeTakesItsAsksAlong(t *testing.T) {
-	d := newDirs(t)
-	dies, lives := startNode(t, d, "n-1"), startNode(t, d, "n-2")
+	d := desktest.Dirs(t)
+	dies, lives := desktest.Start(t, d, "n-1"), desktest.Start(t, d, "n-2")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	gone, stays := dies.put("make a"), lives.put("make b")
-	v.sees(gone.ask.Body.ID)
-	v.sees(stays.ask.Body.ID)
-	dies.kill()
-	if s := v.told(gone.ask.Body.ID); s.How != api.SettledCancel || s.Allowed || s.Why != "its agent ended" {
+	gone, stays := dies.Put("make a"), lives.Put("make b")
+	v.sees(gone.Ask.Body.ID)
+	v.sees(stays.Ask.Body.ID)
+	dies.Kill()
+	if s := v.told(gone.Ask.Body.ID); s.How != api.SettledCancel || s.Allowed || s.Why != "its agent ended" {
 		t.Errorf("told %+v", s)
 	}
-	if got := v.answer(ask.AllowAnswer(gone.ask)); got.Verdict != api.VerdictTooLate || got.Text != "its agent ended" {
+	if got := v.answer(ask.AllowAnswer(gone.Ask)); got.Verdict != api.VerdictTooLate || got.Text != "its agent ended" {
 		t.Errorf("verdict %+v", got)
 	}
-	v.sees(stays.ask.Body.ID)
-	eventually(t, "only the living one in the tree", func() bool {
+	v.sees(stays.Ask.Body.ID)
+	desktest.Eventually(t, "only the living one in the tree", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		return len(v.tree) == 1 && v.tree[0].Node == "n-2"
 	})
 	// The same agent's next node.
-	again := startNode(t, d, "n-1")
-	v.sees(again.put("make c").ask.Body.ID)
+	again := desktest.Start(t, d, "n-1")
+	v.sees(again.Put("make c").Ask.Body.ID)
 }
 
 func TestLostConnectionComesBack(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	w := n.put("make")
-	v.sees(w.ask.Body.ID)
-	n.mu.Lock()
-	for x := range n.watchers {
-		x.c.Close()
-	}
-	n.mu.Unlock()
-	if s := v.told(w.ask.Body.ID); s.Outcome != ask.Unavailable || !strings.Contains(s.Why, "connection to its node was lost") {
+	w := n.Put("make")
+	v.sees(w.Ask.Body.ID)
+	n.Drop()
+	if s := v.told(w.Ask.Body.ID); s.Outcome != ask.Unavailable || !strings.Contains(s.Why, "connection to its node was lost") {
 		t.Errorf("told %+v", s)
 	}
-	v.sees(w.ask.Body.ID)
-	if got := v.answer(ask.AllowAnswer(w.ask)); got.Verdict != api.VerdictAccepted {
+	v.sees(w.Ask.Body.ID)
+	if got := v.answer(ask.AllowAnswer(w.Ask)); got.Verdict != api.VerdictAccepted {
 		t.Errorf("verdict %+v", got)
 	}
 }
@@ -95,7 +92,7 @@ func TestLostConnectionComesBack(t *testing.T) {
 // TestStuckNodeHoldsUpNoOther: a node that takes the connection and then says
 // nothing, and one that attaches and never reads again.
 func TestStuckNodeHoldsUpNoOther(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	dir := d.Node("n-0")
 	if err := host.MakeDir(string(dir)); err != nil {
 		t.Fatal(err)
@@ -110,13 +107,13 @@ func TestStuckNodeHoldsUpNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	n := startNode(t, d, "n-1")
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
 	began := time.Now()
-	w := n.put("make")
-	v.sees(w.ask.Body.ID)
-	if got := v.answer(ask.AllowAnswer(w.ask)); got.Verdict != api.VerdictAccepted {
+	w := n.Put("make")
+	v.sees(w.Ask.Body.ID)
+	if got := v.answer(ask.AllowAnswer(w.Ask)); got.Verdict != api.VerdictAccepted {
 		t.Errorf("verdict %+v", got)
 	}
 	if took := time.Since(began); took > api.HandshakeTimeout {
@@ -127,20 +124,20 @@ func TestStuckNodeHoldsUpNoOther(t *testing.T) {
 // TestStuckNodeKeepsOneAnswer: an answer to a node that is stopped waits, and
 // answers to other nodes do not.
 func TestStuckNodeKeepsOneAnswer(t *testing.T) {
-	d := newDirs(t)
-	stuck, n := startNode(t, d, "n-1"), startNode(t, d, "n-2")
+	d := desktest.Dirs(t)
+	stuck, n := desktest.Start(t, d, "n-1"), desktest.Start(t, d, "n-2")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	a, b := stuck.put("make a"), n.put("make b")
-	v.sees(a.ask.Body.ID)
-	v.sees(b.ask.Body.ID)
-	stuck.mu.Lock() // its recorder cannot write, so no verdict comes
+	a, b := stuck.Put("make a"), n.Put("make b")
+	v.sees(a.Ask.Body.ID)
+	v.sees(b.Ask.Body.ID)
+	release := stuck.Hold() // so no verdict comes
 	verdict := make(chan api.AnswerVerdict, 1)
 	go func() {
-		got, _ := v.a.Answer(context.Background(), ask.AllowAnswer(a.ask))
+		got, _ := v.a.Answer(context.Background(), ask.AllowAnswer(a.Ask))
 		verdict <- got
 	}()
-	if got := v.answer(ask.AllowAnswer(b.ask)); got.Verdict != api.VerdictAccepted {
+	if got := v.answer(ask.AllowAnswer(b.Ask)); got.Verdict != api.VerdictAccepted {
 		t.Errorf("verdict %+v", got)
 	}
 	select {
@@ -148,76 +145,74 @@ func TestStuckNodeKeepsOneAnswer(t *testing.T) {
 		t.Errorf("the stuck node's verdict is %+v", got)
 	default:
 	}
-	stuck.mu.Unlock()
+	release()
 	if got := <-verdict; got.Verdict != api.VerdictAccepted {
 		t.Errorf("verdict %+v", got)
 	}
 }
 
 func TestAnswerWithoutRecordEndsEverywhere(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	a, b := attach(t, d, "pts/1"), attach(t, d, "pts/2")
-	n.mu.Lock()
-	n.full = true
-	n.mu.Unlock()
-	w := n.put("make")
-	a.sees(w.ask.Body.ID)
-	b.sees(w.ask.Body.ID)
-	if got := a.answer(ask.AllowAnswer(w.ask)); got.Verdict != api.VerdictNotRecorded {
+	n.Fill()
+	w := n.Put("make")
+	a.sees(w.Ask.Body.ID)
+	b.sees(w.Ask.Body.ID)
+	if got := a.answer(ask.AllowAnswer(w.Ask)); got.Verdict != api.VerdictNotRecorded {
 		t.Errorf("verdict %+v", got)
 	}
-	if s := b.told(w.ask.Body.ID); s.Allowed || s.How != api.SettledCancel {
+	if s := b.told(w.Ask.Body.ID); s.Allowed || s.How != api.SettledCancel {
 		t.Errorf("the other face was told %+v", s)
 	}
-	if dec := w.wait(t); dec.Verdict != ask.Deny {
+	if dec := w.Wait(t); dec.Verdict != ask.Deny {
 		t.Errorf("decision %+v", dec)
 	}
 }
 
 func TestWithdrawnAsk(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	v := attach(t, d, "pts/1")
-	w := n.put("make")
-	v.sees(w.ask.Body.ID)
-	w.cancel()
-	if s := v.told(w.ask.Body.ID); s.Outcome != ask.Withdrawn || s.Allowed {
+	w := n.Put("make")
+	v.sees(w.Ask.Body.ID)
+	w.Cancel()
+	if s := v.told(w.Ask.Body.ID); s.Outcome != ask.Withdrawn || s.Allowed {
 		t.Errorf("told %+v", s)
 	}
-	if got := v.answer(ask.AllowAnswer(w.ask)); got.Verdict != api.VerdictTooLate {
+	if got := v.answer(ask.AllowAnswer(w.Ask)); got.Verdict != api.VerdictTooLate {
 		t.Errorf("verdict %+v", got)
 	}
 }
 
 func TestDeliveredAndNoticesReachEveryFace(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	startDesk(t, d)
 	a, b := attach(t, d, "pts/1"), attach(t, d, "pts/2")
-	w := n.put("make")
-	a.sees(w.ask.Body.ID)
-	b.sees(w.ask.Body.ID)
-	if got := a.answer(ask.AllowAnswer(w.ask)); got.Verdict != api.VerdictAccepted {
+	w := n.Put("make")
+	a.sees(w.Ask.Body.ID)
+	b.sees(w.Ask.Body.ID)
+	if got := a.answer(ask.AllowAnswer(w.Ask)); got.Verdict != api.VerdictAccepted {
 		t.Fatalf("verdict %+v", got)
 	}
-	w.wait(t)
-	if err := n.broker.Delivered(w.ask.Body.ID, broker.HowReleased, ""); err != nil {
+	w.Wait(t)
+	if err := n.Broker.Delivered(w.Ask.Body.ID, broker.HowReleased, ""); err != nil {
 		t.Fatal(err)
 	}
-	n.tell(api.TNotice, api.Notice{Kind: "tripwire", Session: "claude-n-1", Text: "it ran something"})
-	n.tell(api.TNotice, api.Notice{Kind: NoticeEnded, Text: "a node does not end the desk"})
+	n.Tell(api.TNotice, api.Notice{Kind: "tripwire", Session: "claude-n-1", Text: "it ran something"})
+	n.Tell(api.TNotice, api.Notice{Kind: NoticeEnded, Text: "a node does not end the desk"})
 	for i, v := range []*view{a, b} {
-		eventually(t, "delivered at face "+itoa(i), func() bool {
+		desktest.Eventually(t, "delivered at face "+itoa(i), func() bool {
 			return v.count("", func(e api.Event) bool {
 				x, ok := e.(*api.Delivered)
-				return ok && x.Ask == w.ask.Body.ID && x.How == "released"
+				return ok && x.Ask == w.Ask.Body.ID && x.How == "released"
 			}) == 1
 		})
-		eventually(t, "the notice at face "+itoa(i), func() bool { return len(v.notices("tripwire")) == 1 })
-		eventually(t, "the other notice at face "+itoa(i), func() bool { return len(v.notices("node")) == 1 })
+		desktest.Eventually(t, "the notice at face "+itoa(i), func() bool { return len(v.notices("tripwire")) == 1 })
+		desktest.Eventually(t, "the other notice at face "+itoa(i), func() bool { return len(v.notices("node")) == 1 })
 		if got := v.notices(NoticeEnded); len(got) > 0 {
 			t.Errorf("a node ended the desk: %q", got)
 		}
@@ -225,7 +220,7 @@ func TestDeliveredAndNoticesReachEveryFace(t *testing.T) {
 }
 
 func TestDirectoryTakenAwayEndsTheDesk(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started, ended := make(chan struct{}), make(chan error, 1)
@@ -245,7 +240,7 @@ func TestDirectoryTakenAwayEndsTheDesk(t *testing.T) {
 }
 
 func TestSecondDeskLeavesTheFirst(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	startDesk(t, d)
 	if err := Run(context.Background(), Options{Dirs: d}); !errors.Is(err, ErrRunning) {
 		t.Errorf("the second one ended with: %v", err)
@@ -265,7 +260,7 @@ func TestDirectoriesAreVerified(t *testing.T) {
 		"a file": func(d session.Dirs) error { return os.WriteFile(d.Desk(), nil, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirs(t)
+			d := desktest.Dirs(t)
 			if err := spoil(d); err != nil {
 				t.Fatal(err)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"permd/api"
 	"permd/ask"
+	"permd/desk/desktest"
 	"permd/internal/host"
 	"permd/session"
 )
@@ -69,7 +70,7 @@ func ensure(t testing.TB, d session.Dirs) {
 }
 
 func TestManyStartsMakeOneDesk(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -112,7 +113,7 @@ func sessionOf(pid int) (int, error) {
 }
 
 func TestStartThatIsRefusedSaysWhy(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	if err := os.WriteFile(filepath.Join(d.Root, "refuse"), []byte("the log is \x1b[31mred"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func reapAny() {
 }
 
 func TestStartWaitsForTheOtherStart(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	if err := host.MakeDir(d.Desk()); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestSpoiledLogIsRefused(t *testing.T) {
 		"a pipe": func(p string) error { return syscall.Mkfifo(p, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirs(t)
+			d := desktest.Dirs(t)
 			if err := host.MakeDir(d.Desk()); err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +175,7 @@ func TestSpoiledLogIsRefused(t *testing.T) {
 }
 
 func TestLongLogIsEmptied(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	if err := host.MakeDir(d.Desk()); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestLongLogIsEmptied(t *testing.T) {
 // TestStoppedDeskIsSaid: a desk that is stopped is not replaced and not waited
 // for without a word.
 func TestStoppedDeskIsSaid(t *testing.T) {
-	d := newDirs(t)
+	d := desktest.Dirs(t)
 	ensure(t, d)
 	pid := deskPID(t, d)
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -211,8 +212,8 @@ func TestStoppedDeskIsSaid(t *testing.T) {
 // TestT16DeskKilled: the desk is killed at every stage of an ask and started
 // again. What was open is open again, and nothing is settled by it.
 func TestT16DeskKilled(t *testing.T) {
-	d := newDirs(t)
-	n := startNode(t, d, "n-1")
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
 	at := api.Attach{Surface: "terminal", Label: "pts/1", Faces: 1, Cap: ask.ScopeUser}
 	open := func(t *testing.T) *view {
 		t.Helper()
@@ -220,21 +221,21 @@ func TestT16DeskKilled(t *testing.T) {
 		return attachAs(t, d, at)
 	}
 	kill := func(t *testing.T) { t.Helper(); endDesk(t, d, syscall.SIGKILL) }
-	undecided := func(t *testing.T, w *waiting) {
+	undecided := func(t *testing.T, w *desktest.Asked) {
 		t.Helper()
 		select {
-		case dec := <-w.decision:
+		case dec := <-w.Decision:
 			t.Fatalf("decided: %+v", dec)
 		default:
 		}
 	}
-	answered := func(t *testing.T, v *view, w *waiting) {
+	answered := func(t *testing.T, v *view, w *desktest.Asked) {
 		t.Helper()
-		v.sees(w.ask.Body.ID)
-		if got := v.answer(ask.AllowAnswer(w.ask)); got.Verdict != api.VerdictAccepted {
+		v.sees(w.Ask.Body.ID)
+		if got := v.answer(ask.AllowAnswer(w.Ask)); got.Verdict != api.VerdictAccepted {
 			t.Fatalf("verdict %+v", got)
 		}
-		if dec := w.wait(t); dec.Verdict != ask.Allow {
+		if dec := w.Wait(t); dec.Verdict != ask.Allow {
 			t.Fatalf("decision %+v", dec)
 		}
 	}
@@ -242,15 +243,15 @@ func TestT16DeskKilled(t *testing.T) {
 	t.Run("before any node is known", func(t *testing.T) {
 		ensure(t, d)
 		kill(t)
-		w := n.put("make 1")
+		w := n.Put("make 1")
 		undecided(t, w)
 		answered(t, open(t), w)
 		kill(t)
 	})
 	t.Run("while an ask is on the screen", func(t *testing.T) {
 		v := open(t)
-		w := n.put("make 2")
-		v.sees(w.ask.Body.ID)
+		w := n.Put("make 2")
+		v.sees(w.Ask.Body.ID)
 		kill(t)
 		<-v.done
 		if got := v.notices(NoticeEnded); len(got) > 0 {
@@ -265,18 +266,18 @@ func TestT16DeskKilled(t *testing.T) {
 	})
 	t.Run("between an answer and its verdict", func(t *testing.T) {
 		v := open(t)
-		w := n.put("make 3")
-		v.sees(w.ask.Body.ID)
-		n.mu.Lock() // the record takes its time
+		w := n.Put("make 3")
+		v.sees(w.Ask.Body.ID)
+		release := n.Hold()
 		unknown := make(chan error, 1)
 		go func() {
-			_, err := v.a.Answer(context.Background(), ask.AllowAnswer(w.ask))
+			_, err := v.a.Answer(context.Background(), ask.AllowAnswer(w.Ask))
 			unknown <- err
 		}()
 		// The node has the answer when it no longer shows the ask.
-		eventually(t, "the answer at the node", func() bool {
-			for _, s := range n.broker.Snapshot() {
-				if s.Ask.Body.ID == w.ask.Body.ID {
+		desktest.Eventually(t, "the answer at the node", func() bool {
+			for _, s := range n.Broker.Snapshot() {
+				if s.Ask.Body.ID == w.Ask.Body.ID {
 					return false
 				}
 			}
@@ -286,15 +287,15 @@ func TestT16DeskKilled(t *testing.T) {
 		if err := <-unknown; !errors.Is(err, api.ErrGone) {
 			t.Errorf("the face was told: %v, want that nobody knows", err)
 		}
-		n.mu.Unlock()
-		if dec := w.wait(t); dec.Verdict != ask.Allow {
+		release()
+		if dec := w.Wait(t); dec.Verdict != ask.Allow {
 			t.Errorf("decision %+v: the answer had counted", dec)
 		}
 		next := open(t)
-		other := n.put("make 4")
+		other := n.Put("make 4")
 		answered(t, next, other)
 		next.mu.Lock()
-		_, again := next.asks[w.ask.Body.ID]
+		_, again := next.asks[w.Ask.Body.ID]
 		next.mu.Unlock()
 		if again {
 			t.Error("an ask that is decided came again")
@@ -302,7 +303,7 @@ func TestT16DeskKilled(t *testing.T) {
 		kill(t)
 	})
 	t.Run("while one starts", func(t *testing.T) {
-		w := n.put("make 5")
+		w := n.Put("make 5")
 		for range 5 {
 			done := make(chan error, 1)
 			go func() { done <- Ensure(context.Background(), d, "test") }()
@@ -317,10 +318,10 @@ func TestT16DeskKilled(t *testing.T) {
 	})
 	t.Run("again and again under asks", func(t *testing.T) {
 		for i := range 10 {
-			w := n.put("make 6 " + itoa(i))
+			w := n.Put("make 6 " + itoa(i))
 			v := open(t)
 			if i%2 == 0 {
-				v.sees(w.ask.Body.ID)
+				v.sees(w.Ask.Body.ID)
 			}
 			kill(t)
 			undecided(t, w)
@@ -328,7 +329,7 @@ func TestT16DeskKilled(t *testing.T) {
 			kill(t)
 		}
 	})
-	if got := len(n.recorded()); got != 15 {
+	if got := len(n.Recorded()); got != 15 {
 		t.Errorf("%d decisions recorded, want 15: one an ask", got)
 	}
 }

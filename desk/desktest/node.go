@@ -1,11 +1,13 @@
-package desk
+// Package desktest has what tests of the desk and its faces need: directories
+// of their own, and nodes that are all a node is to a desk, with a real broker
+// and no agent.
+package desktest
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,29 +20,31 @@ import (
 	"permd/session"
 )
 
-// fakeNode has a node's directory, lock and socket and a real broker behind
+// Node has a node's directory, lock and socket and a real broker behind
 // it, and no agent: what it asks comes from the test.
-type fakeNode struct {
+type Node struct {
 	t      testing.TB
-	id     string
+	ID     string
+	Broker *broker.Broker
 	dir    session.Node
 	lock   *host.Lock
-	broker *broker.Broker
 	stop   context.CancelFunc
 	serves sync.WaitGroup
 	puts   sync.WaitGroup
 
 	mu       sync.Mutex
-	watchers map[*fakeWatcher]bool
+	watchers map[*watcher]bool
 	sessions []api.SessionState
 	records  []broker.Record
 	refusals []broker.Refusal
 	full     bool // the record cannot be written
+	hold     sync.Mutex
 }
 
 var lastAsk atomic.Int64
 
-func newDirs(t testing.TB) session.Dirs {
+// Dirs are directories for one test, made.
+func Dirs(t testing.TB) session.Dirs {
 	t.Helper()
 	root, err := os.MkdirTemp("", "desk")
 	if err != nil {
@@ -57,10 +61,10 @@ func newDirs(t testing.TB) session.Dirs {
 	return d
 }
 
-// startNode starts a node with that id. It ends with the test.
-func startNode(t testing.TB, d session.Dirs, id string) *fakeNode {
+// Start starts a node with that id. It ends with the test.
+func Start(t testing.TB, d session.Dirs, id string) *Node {
 	t.Helper()
-	n := &fakeNode{t: t, id: id, dir: d.Node(id), watchers: map[*fakeWatcher]bool{},
+	n := &Node{t: t, ID: id, dir: d.Node(id), watchers: map[*watcher]bool{},
 		sessions: []api.SessionState{{ID: "claude-" + id, Node: id, Client: "claude", PID: 1, Authority: "local"}}}
 	if err := host.MakeDir(string(n.dir)); err != nil {
 		t.Fatal(err)
@@ -69,7 +73,7 @@ func startNode(t testing.TB, d session.Dirs, id string) *fakeNode {
 	if n.lock, err = host.TryLock(n.dir.Lock()); err != nil {
 		t.Fatal(err)
 	}
-	n.broker = broker.New(n, broker.Options{Grace: time.Minute})
+	n.Broker = broker.New(n, broker.Options{Grace: time.Minute})
 	l, err := api.Listen(n.dir.Sock())
 	if err != nil {
 		t.Fatal(err)
@@ -77,13 +81,13 @@ func startNode(t testing.TB, d session.Dirs, id string) *fakeNode {
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.serves.Go(func() { l.Serve(ctx, n.accept) })
-	t.Cleanup(n.kill)
+	t.Cleanup(n.Kill)
 	return n
 }
 
-// kill ends the node as SIGKILL would: connections first, nothing settled, the
+// Kill ends the node as SIGKILL would: connections first, nothing settled, the
 // directory stays.
-func (n *fakeNode) kill() {
+func (n *Node) Kill() {
 	n.mu.Lock()
 	if n.lock == nil {
 		n.mu.Unlock()
@@ -94,11 +98,14 @@ func (n *fakeNode) kill() {
 	n.mu.Unlock()
 	n.stop()
 	n.serves.Wait()
-	n.broker.Close(context.Background())
+	n.Broker.Close(context.Background())
 	n.puts.Wait()
 }
 
-func (n *fakeNode) Commit(_ context.Context, r []broker.Record) error {
+// Commit records decisions in memory.
+func (n *Node) Commit(_ context.Context, r []broker.Record) error {
+	n.hold.Lock()
+	defer n.hold.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.full {
@@ -108,45 +115,47 @@ func (n *fakeNode) Commit(_ context.Context, r []broker.Record) error {
 	return nil
 }
 
-func (n *fakeNode) Refused(r broker.Refusal) {
+// Refused counts.
+func (n *Node) Refused(r broker.Refusal) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.refusals = append(n.refusals, r)
 }
 
-// waiting is one ask that was put.
-type waiting struct {
-	ask      *ask.Ask
-	decision chan ask.Decision
-	cancel   context.CancelFunc
+// Asked is one ask that was put.
+type Asked struct {
+	Ask      *ask.Ask
+	Decision chan ask.Decision
+	Cancel   context.CancelFunc
 }
 
-// put asks for a command and does not wait.
-func (n *fakeNode) put(command string) *waiting {
+// Put asks for a command and does not wait.
+func (n *Node) Put(command string) *Asked {
 	n.t.Helper()
-	return n.putAsk(gateBody(fmt.Sprintf("a-%d", lastAsk.Add(1)), "claude-"+n.id, command))
+	return n.PutAsk(Gate(fmt.Sprintf("a-%d", lastAsk.Add(1)), "claude-"+n.ID, command))
 }
 
-func (n *fakeNode) putAsk(b ask.Body) *waiting {
+// PutAsk asks and does not wait for the answer.
+func (n *Node) PutAsk(b ask.Body) *Asked {
 	n.t.Helper()
 	a, err := ask.Seal(b)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	a = a.WithHop(ask.Hop{Session: b.From.Session, Node: n.id})
+	a = a.WithHop(ask.Hop{Session: b.From.Session, Node: n.ID})
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &waiting{ask: a, decision: make(chan ask.Decision, 1), cancel: cancel}
+	w := &Asked{Ask: a, Decision: make(chan ask.Decision, 1), Cancel: cancel}
 	n.puts.Go(func() {
 		defer cancel()
 		req := broker.Request{Ask: a, ClientDialog: true}
 		if c := b.Action.Command; len(c) < ask.MaxText {
 			req.Offers = []ask.Offer{offer("o-session", ask.ScopeSession, c), offer("o-tree", ask.ScopeTree, c)}
 		}
-		d, _ := n.broker.Put(ctx, req)
-		w.decision <- d
+		d, _ := n.Broker.Put(ctx, req)
+		w.Decision <- d
 	})
 	for range 2000 {
-		for _, s := range n.broker.Snapshot() {
+		for _, s := range n.Broker.Snapshot() {
 			if s.Ask.Body.ID == b.ID {
 				return w
 			}
@@ -157,18 +166,20 @@ func (n *fakeNode) putAsk(b ask.Body) *waiting {
 	return nil
 }
 
-func (w *waiting) wait(t testing.TB) ask.Decision {
+// Wait is the decision.
+func (w *Asked) Wait(t testing.TB) ask.Decision {
 	t.Helper()
 	select {
-	case d := <-w.decision:
+	case d := <-w.Decision:
 		return d
 	case <-time.After(10 * time.Second):
-		t.Fatalf("ask %s was not decided", w.ask.Body.ID)
+		t.Fatalf("ask %s was not decided", w.Ask.Body.ID)
 		return ask.Decision{}
 	}
 }
 
-func gateBody(id, from, command string) ask.Body {
+// Gate is an ask for a shell command.
+func Gate(id, from, command string) ask.Body {
 	input, _ := json.Marshal(map[string]string{"command": command})
 	return ask.Body{ID: id, Origin: ask.OriginGate, From: ask.Who{Session: from, Client: "claude"},
 		Title: "Run a command", Cause: "no rule allows it",
@@ -181,19 +192,19 @@ func offer(id string, s ask.Scope, command string) ask.Offer {
 	return ask.Offer{ID: id, Scope: s, Label: "Allow " + command, Rule: ask.Rule{Action: ask.Allow, Tool: "bash", Command: command}}
 }
 
-// fakeWatcher is one attached answerer, as a node has it.
-type fakeWatcher struct {
-	n   *fakeNode
+// watcher is one attached answerer, as a node has it.
+type watcher struct {
+	n   *Node
 	c   *api.Conn
 	reg *broker.Registration
 }
 
-func (w *fakeWatcher) Ask(_ context.Context, s api.Shown) error { return w.c.Write(api.TAsk, 0, s) }
-func (w *fakeWatcher) Settled(s api.Settled)                    { _ = w.c.Write(api.TSettled, 0, s) }
-func (w *fakeWatcher) Delivered(d api.Delivered)                { _ = w.c.Write(api.TDeliver, 0, d) }
+func (w *watcher) Ask(_ context.Context, s api.Shown) error { return w.c.Write(api.TAsk, 0, s) }
+func (w *watcher) Settled(s api.Settled)                    { _ = w.c.Write(api.TSettled, 0, s) }
+func (w *watcher) Delivered(d api.Delivered)                { _ = w.c.Write(api.TDeliver, 0, d) }
 
-func (n *fakeNode) accept(ctx context.Context, in *api.Incoming) {
-	h, err := in.Conn.Accept(func(api.Hello) (api.Welcome, *api.Refused) { return api.Welcome{Node: n.id, Instance: "i"}, nil })
+func (n *Node) accept(ctx context.Context, in *api.Incoming) {
+	h, err := in.Conn.Accept(func(api.Hello) (api.Welcome, *api.Refused) { return api.Welcome{Node: n.ID, Instance: "i"}, nil })
 	if err != nil || h.Role != api.RoleAnswerer {
 		return
 	}
@@ -202,14 +213,14 @@ func (n *fakeNode) accept(ctx context.Context, in *api.Incoming) {
 	if err != nil || f.T != api.TAttach || f.Body(&a) != nil {
 		return
 	}
-	w := &fakeWatcher{n: n, c: in.Conn}
+	w := &watcher{n: n, c: in.Conn}
 	n.mu.Lock()
 	tree := api.Sessions{Sessions: n.sessions}
 	n.mu.Unlock()
 	if in.Conn.Write(api.TSnapshot, 0, api.Snapshot{Asks: []api.Shown{}, Sessions: tree}) != nil {
 		return
 	}
-	w.reg, err = n.broker.Register(w, broker.Identity{Name: a.Surface, Kind: broker.KindSurface, Cap: a.Cap, Faces: a.Faces})
+	w.reg, err = n.Broker.Register(w, broker.Identity{Name: a.Surface, Kind: broker.KindSurface, Cap: a.Cap, Faces: a.Faces})
 	if err != nil {
 		return
 	}
@@ -224,7 +235,7 @@ func (n *fakeNode) accept(ctx context.Context, in *api.Incoming) {
 	n.mu.Unlock()
 }
 
-func (w *fakeWatcher) listen() {
+func (w *watcher) listen() {
 	for {
 		f, err := w.c.Receive()
 		if err != nil {
@@ -254,8 +265,8 @@ func (w *fakeWatcher) listen() {
 	}
 }
 
-// tell sends a frame to every answerer of the node.
-func (n *fakeNode) tell(t string, body any) {
+// Tell sends a frame to every answerer of the node.
+func (n *Node) Tell(t string, body any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for w := range n.watchers {
@@ -263,8 +274,8 @@ func (n *fakeNode) tell(t string, body any) {
 	}
 }
 
-// faces is how many faces the node knows of, -1 with no desk attached.
-func (n *fakeNode) faces() int {
+// Faces is how many faces the node knows of, -1 with no desk attached.
+func (n *Node) Faces() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for w := range n.watchers {
@@ -273,14 +284,15 @@ func (n *fakeNode) faces() int {
 	return -1
 }
 
-func (n *fakeNode) recorded() []broker.Record {
+// Recorded are the decisions so far.
+func (n *Node) Recorded() []broker.Record {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]broker.Record(nil), n.records...)
 }
 
-// eventually waits until what is so.
-func eventually(t testing.TB, what string, so func() bool) {
+// Eventually waits until what is so.
+func Eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	for until := time.Now().Add(10 * time.Second); !so(); {
 		if time.Now().After(until) {
@@ -290,4 +302,31 @@ func eventually(t testing.TB, what string, so func() bool) {
 	}
 }
 
-func itoa(n int) string { return strconv.Itoa(n) }
+// Hold makes the record, and with it every verdict, wait until release.
+func (n *Node) Hold() (release func()) {
+	n.hold.Lock()
+	return n.hold.Unlock
+}
+
+// Fill makes every further record fail.
+func (n *Node) Fill() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.full = true
+}
+
+// Drop closes the connections of every answerer.
+func (n *Node) Drop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for w := range n.watchers {
+		w.c.Close()
+	}
+}
+
+// Refusals is how many answers changed nothing.
+func (n *Node) Refusals() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.refusals)
+}
