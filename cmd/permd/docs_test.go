@@ -164,6 +164,24 @@ func TestTheTableOfCommandsIsComplete(t *testing.T) {
 	}
 }
 
+// The script of help texts has every command.
+func TestEveryHelpTextIsTested(t *testing.T) {
+	script := readDoc(t, "cmd/permd/testdata/script/help.txtar")
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		line := strings.Replace(c.CommandPath(), "permd", "exec permd help", 1)
+		if !strings.Contains(script, line+"\n") {
+			t.Errorf("help.txtar lacks: %s", line)
+		}
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" {
+				walk(sub)
+			}
+		}
+	}
+	walk(tree())
+}
+
 // What is linked inside the repository is there.
 func TestLinksLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)\)`)

@@ -96,7 +96,9 @@ func (a *app) command() *cobra.Command {
 		Use:   "permd",
 		Short: "One permission authority for all the coding agents you run",
 		Long: "permd answers what agents ask before they act: policy answers what it can,\n" +
-			"what is left reaches you once, and every step is on a record.",
+			"what is left reaches you once, and every step is on a record.\n\n" +
+			"Exit codes, unless a command's help says more: 0 done, 1 the answer is no or it failed,\n" +
+			"2 used wrongly.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
