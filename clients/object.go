@@ -35,6 +35,20 @@ func ParseObject(raw []byte) (Object, error) {
 	return o, nil
 }
 
+// Object returns the object member name, nil when it is absent. Its names were
+// checked with the whole.
+func (o Object) Object(name string) (Object, error) {
+	raw, ok := o[name]
+	if !ok {
+		return nil, nil
+	}
+	var in Object
+	if err := json.Unmarshal(raw, &in); err != nil || in == nil {
+		return nil, fmt.Errorf("%w: member %s is not an object", ErrNative, ask.Quote(name))
+	}
+	return in, nil
+}
+
 // Text returns the string member name, "" when it is absent. A member of
 // another type is an error.
 func (o Object) Text(name string) (string, error) {

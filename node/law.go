@@ -42,8 +42,12 @@ type law struct {
 	self   policy.Self
 
 	mu   sync.Mutex
-	said string          // the problem that was recorded last
-	gave map[string]bool // grants whose giving is on the record
+	said string // the problem that was recorded last
+	// reported is the generation of the rules last looked at for problems,
+	// plus one; broken whether they had any.
+	reported uint64
+	broken   bool
+	gave     map[string]bool // grants whose giving is on the record
 }
 
 func newLaw(d session.Dirs, n *Node) (*law, error) {
@@ -225,6 +229,14 @@ func (l *law) problem() string {
 // report puts a new problem of the rules on the record and on every surface,
 // once.
 func (l *law) report() {
+	g, broken := l.store.Generation(), l.store.Problem() != nil
+	l.mu.Lock()
+	seen := l.reported == g+1 && broken == l.broken
+	l.reported, l.broken = g+1, broken
+	l.mu.Unlock()
+	if seen {
+		return
+	}
 	p := l.problem()
 	l.mu.Lock()
 	news := p != l.said

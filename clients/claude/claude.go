@@ -138,7 +138,7 @@ func toolEvent(o clients.Object, ev clients.Event, home string) (clients.Event, 
 	if raw == nil {
 		return ev, fmt.Errorf("%w: tool_input is missing", clients.ErrNative)
 	}
-	in, err := clients.ParseObject(raw)
+	in, err := o.Object("tool_input")
 	if err != nil {
 		return ev, err
 	}
