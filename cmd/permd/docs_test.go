@@ -348,6 +348,54 @@ func TestTheProtocolIsDocumentedWhole(t *testing.T) {
 	}
 }
 
+// The formats on disk stand in docs/protocol-local.md as they stand beside the
+// code that writes them.
+func TestTheFormatsAreDocumentedAsTheyAre(t *testing.T) {
+	doc := readDoc(t, "docs/protocol-local.md")
+	n := 0
+	for _, c := range []struct{ file, from, to string }{
+		{"forwarding/letter.go", "// Its bytes:", "// Nothing in"},
+		{"heartbeat/heartbeat.go", "//	     0     8  ", "//	    48     n"},
+		{"api/hookwire/doc.go", "//	\"permd-hook/1", "//	head:"},
+	} {
+		_, text, ok := strings.Cut(readDoc(t, c.file), c.from)
+		text, _, end := strings.Cut(text, c.to)
+		if !ok || !end {
+			t.Fatalf("%s has no format any more", c.file)
+		}
+		for line := range strings.Lines(c.from + text) {
+			line, ok := strings.CutPrefix(line, "//	")
+			if !ok {
+				continue
+			}
+			// Columns may be set otherwise, and a sentence be shortened.
+			words := strings.Fields(line)
+			for _, w := range words[:min(len(words), 3)] {
+				if !strings.Contains(doc, strings.TrimRight(w, ";,")) {
+					t.Errorf("%s: %q is not in the document: %s", c.file, w, line)
+				}
+			}
+			n++
+		}
+	}
+	for _, line := range []string{
+		"<kind> <id> <origin> <digest> <node> <instance> <session> <node> <instance> <session> <counter> <size>\\n",
+	} {
+		if !strings.Contains(doc, line) || !strings.Contains(readDoc(t, "forwarding/letter.go"), line) {
+			t.Errorf("a letter's line is not the same in both: %s", line)
+		}
+	}
+	facts := string(session.Facts{}.Encode())
+	for line := range strings.Lines(facts) {
+		if key, _, _ := strings.Cut(line, " "); !strings.Contains(doc, "\n"+key+" ") {
+			t.Errorf("the fact %q is not documented", key)
+		}
+	}
+	if n < 8 {
+		t.Errorf("only %d lines found: the test is blind", n)
+	}
+}
+
 // docs/dependencies.md has every module that permd itself imports, and none
 // that it does not.
 func TestEveryDependencyHasItsReason(t *testing.T) {
