@@ -94,10 +94,14 @@ func movedConfig(s *shell.Script) string {
 		}
 	}
 	// export NAME=value as words, as behind a wrapper.
+	const near = 64 // each wrapper is a unit, and sees its own
 	for i := range s.Units {
-		for _, w := range s.Units[i].Words[1:] {
-			name, _, ok := strings.Cut(w.Text, "=")
-			if ok && homesOfClients[name] && (s.Units[i].Guess || wrapperWords[s.Units[i].Name()]) {
+		u := &s.Units[i]
+		if !u.Guess && !shell.IsWrapper(u.Name()) {
+			continue
+		}
+		for _, w := range u.Words[1:min(len(u.Words), near)] {
+			if name, _, ok := strings.Cut(w.Text, "="); ok && homesOfClients[name] {
 				return movedText
 			}
 		}

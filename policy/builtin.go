@@ -24,8 +24,7 @@ func (j *judge) builtIn(s *subject) (text string, ok bool) {
 		switch {
 		case s.argv == nil:
 			return "", false
-		case s.reader:
-			j.classed[s.unit] = true
+		case j.builtInReader(s):
 			return "a command that only reads", true
 		case permdReads(j.unit(s)):
 			return "a question to permd that changes nothing", true
@@ -42,6 +41,12 @@ func (j *judge) builtIn(s *subject) (text string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// builtInReader reports whether the built-in rules take s as a command that
+// only reads; its files must then be allowed for themselves.
+func (j *judge) builtInReader(s *subject) bool {
+	return s.reader && s.argv != nil && j.in.Policy.baseline && j.in.Node == Origin
 }
 
 const secretText = "the file may hold secrets"

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -25,6 +26,8 @@ type judge struct {
 	covers   []cover                  // by unit
 	classed  []bool                   // by unit: allowed as a command that only reads
 	named    []bool                   // by unit: a rule that names the program allows it
+	lookups  []int                    // units that name permd, nil before they are looked for
+	patterns map[string]*regexp.Regexp
 	result   Result
 	// holds is true when some ask is one that no grant lifts.
 	holds bool
@@ -100,11 +103,18 @@ func recordedProject(a *ask.Action, p paths.Place) paths.Place {
 	return p
 }
 
+// dir is the place of one of the action's own directories. What the origin
+// says of them is taken as it is: were it a link, its files would be found to
+// lie elsewhere.
 func (j *judge) dir(name string) paths.Place {
 	if j.recorded == nil {
 		return j.resolver.Dir(name)
 	}
-	return j.known(name, "")[0]
+	p := j.known(name, "")[0]
+	if p.Given == name {
+		p.Doubt = ""
+	}
+	return p
 }
 
 // known returns the places of a name, from the file system or from the record

@@ -122,7 +122,7 @@ func pins(u *shell.Unit, a *ask.Action, view paths.View) ([]Pin, error) {
 		files = append(files, name)
 	}
 	if interpreters[u.Name()] {
-		for _, t := range interpreted(u.Words[1:]) {
+		for _, t := range interpreted(u.Name(), u.Words[1:]) {
 			if t.how == accessRead {
 				files = append(files, t.word.Text)
 			}
@@ -171,8 +171,12 @@ func (k *Kept) Left(now Clock) (left time.Duration, ok bool) {
 	return time.Duration(k.Grant.ExpiresMS-(now.Up.Milliseconds()-k.UpMS)) * time.Millisecond, true
 }
 
-// granted reports whether a grant lifts the ask about s.
-func (j *judge) granted(s *subject) bool {
+// granted reports whether a grant lifts the ask about s; ruled says that a
+// rule asks or allows. Where the default denies, no grant lifts that.
+func (j *judge) granted(s *subject, ruled bool) bool {
+	if d := j.in.Policy.def; !ruled && d != nil && *d == ask.Deny {
+		return false
+	}
 	if j.in.Node == Claimed || s.kind == kindPath && s.unit >= 0 {
 		return false // a command's grant covers its paths
 	}

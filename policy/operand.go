@@ -39,15 +39,6 @@ var interpreters = map[string]bool{
 	"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "mksh": true, "ash": true, "fish": true,
 }
 
-// wrapperWords are programs whose words belong to the command that they
-// start, which is a unit of its own.
-var wrapperWords = map[string]bool{
-	"sudo": true, "doas": true, "env": true, "command": true, "builtin": true, "exec": true, "nohup": true, "nice": true, "ionice": true, "time": true,
-	"timeout": true, "gtimeout": true, "stdbuf": true, "setsid": true, "xargs": true, "busybox": true, "toybox": true, "chrt": true, "taskset": true,
-	"noglob": true, "nocorrect": true, "-": true, "watch": true, "ssh": true, "npx": true, "bunx": true, "pnpx": true, "caffeinate": true,
-	"torsocks": true, "torify": true, "proxychains": true, "proxychains4": true, "unbuffer": true, "systemd-run": true, "parallel": true, "flock": true,
-}
-
 // touched lists what the words of u may be as files, and whether u certainly
 // reads these and does nothing else.
 func touched(u *shell.Unit) (touches []touch, reads bool) {
@@ -63,7 +54,7 @@ func touched(u *shell.Unit) (touches []touch, reads bool) {
 
 func otherTouched(u *shell.Unit) []touch {
 	name, args := u.Name(), u.Words[1:]
-	if name == "" || wrapperWords[name] || readers[name] != nil && readers[name].text {
+	if name == "" || shell.IsWrapper(name) || readers[name] != nil && readers[name].text {
 		return nil
 	}
 	var out []touch
@@ -74,8 +65,10 @@ func otherTouched(u *shell.Unit) []touch {
 	case known:
 	case name == "git":
 		return gitTouched(args)
+	case name == "find":
+		return findTouched(args)
 	case interpreters[name]:
-		return interpreted(args)
+		return interpreted(name, args)
 	default:
 		s = spec{how: accessAny}
 		if d := readers[name]; d != nil && d.script {
@@ -166,15 +159,19 @@ func appendOperand(out []touch, w shell.Word, how access) []touch {
 
 // interpreted are the files of an interpreter's command line: a program text
 // is none, the script is read.
-func interpreted(args []shell.Word) []touch {
+func interpreted(name string, args []shell.Word) []touch {
 	var out []touch
+	evals := " -c -e -E --eval -p -r "
+	if shell.IsShell(name) {
+		evals = " -c -lc -ic -ec "
+	}
 	script := false
 	for i := 0; i < len(args); i++ {
 		s := args[i].Text
 		switch {
 		case script:
 			out = appendOperand(out, args[i], accessAny)
-		case s == "-c" || s == "-e" || s == "-E" || s == "--eval" || s == "-p" || s == "-r" || s == "-lc" || s == "-ic" || s == "-ec":
+		case strings.Contains(evals, " "+s+" "):
 			i++
 			script = true
 		case s == "-m":
@@ -185,6 +182,29 @@ func interpreted(args []shell.Word) []touch {
 		default:
 			out = append(out, touch{word: args[i], how: accessRead})
 			script = true
+		}
+	}
+	return out
+}
+
+// findTouched are the files of a find that does more than look: what it is to
+// run is a command of its own.
+func findTouched(args []shell.Word) []touch {
+	var out []touch
+	paths := true
+	for i := 0; i < len(args); i++ {
+		switch s := args[i].Text; {
+		case s == "-exec" || s == "-execdir" || s == "-ok" || s == "-okdir":
+			return out
+		case s == "-fprint" || s == "-fprint0" || s == "-fprintf" || s == "-fls" || s == "-newer" || s == "-samefile" || s == "-files0-from":
+			paths = false
+			if i+1 < len(args) {
+				out = append(out, touch{word: args[i+1], how: accessAny})
+			}
+		case isOption(s) || s == "(" || s == "!":
+			paths = paths && (s == "-H" || s == "-L" || s == "-P")
+		case paths:
+			out = append(out, touch{word: args[i], how: accessAny})
 		}
 	}
 	return out

@@ -140,12 +140,11 @@ const killText = "it would end a process of permd"
 // name.
 func (j *judge) kills(self *Self, i int, name string) string {
 	u := &j.script.Units[i]
-	named := false
+	named := false // by another command
+	by := lookupOf(name, u.Words[1:], self)
 	for k, a := range u.Words[1:] {
 		s := a.Text
-		if a.Unknown() || u.More {
-			named = named || j.namesPermd(i)
-		}
+		named = named || a.Unknown() || u.More
 		if name == "kill" || name == "skill" {
 			if k == 0 && isOption(s) {
 				continue // a signal
@@ -155,11 +154,11 @@ func (j *judge) kills(self *Self, i int, name string) string {
 			}
 			continue
 		}
-		if !isOption(s) && matchesPermd(name, s, u.Words[1:], self) {
+		if !isOption(s) && j.finds(&by, s) {
 			return killText
 		}
 	}
-	if named || u.More && j.namesPermd(i) {
+	if (named || u.More) && j.namesPermd(i) {
 		return killText
 	}
 	if name == "pkill" || name == "killall" || name == "killall5" {
@@ -182,46 +181,76 @@ func (s *Self) pid(n int) bool {
 // namesPermd reports whether another command of the same line looks permd's
 // processes up: kill $(pgrep permd).
 func (j *judge) namesPermd(but int) bool {
-	for i := range j.script.Units {
-		if i == but {
-			continue
-		}
-		for _, a := range j.script.Units[i].Words {
-			if strings.Contains(a.Text, "permd") {
-				return true
+	if j.lookups == nil {
+		j.lookups = []int{}
+		for i := range j.script.Units {
+			for _, a := range j.script.Units[i].Words {
+				if strings.Contains(a.Text, "permd") {
+					j.lookups = append(j.lookups, i)
+					break
+				}
 			}
 		}
 	}
-	return false
+	return len(j.lookups) > 1 || len(j.lookups) == 1 && j.lookups[0] != but
 }
 
-// matchesPermd reports whether a name given to pkill or killall fits a process
-// of permd. Pkill takes a pattern over the name or, with -f, over the whole
-// command line; killall a name, or with -r a pattern.
-func matchesPermd(program, pattern string, args []shell.Word, self *Self) bool {
-	lines := []string{"permd", "permd-hook"}
+// lookup is how pkill or killall finds processes: pkill takes a pattern over
+// the name or, with -f, over the whole command line; killall a name, or with
+// -r a pattern.
+type lookup struct {
+	lines []string // what permd's processes look like
+	exact bool
+}
+
+func lookupOf(program string, args []shell.Word, self *Self) lookup {
+	l := lookup{lines: []string{"permd", "permd-hook"}, exact: program == "killall" && !hasWord(args, "-r", "--regexp")}
 	full := hasWord(args, "-f", "--full")
 	for _, a := range args {
 		full = full || len(a.Text) > 1 && a.Text[0] == '-' && a.Text[1] != '-' && len(a.Text) <= 4 && strings.Contains(a.Text, "f")
 	}
 	if full {
-		lines = append(lines, "permd desk", "permd node")
+		l.lines = append(l.lines, "permd desk", "permd node")
 		for _, b := range self.Binaries {
-			lines = append(lines, b, b+" desk", b+" node")
+			l.lines = append(l.lines, b, b+" desk", b+" node")
 		}
 	}
-	exact := program == "killall" && !hasWord(args, "-r", "--regexp")
-	const longest = 256
+	return l
+}
+
+// finds reports whether the lookup of pattern finds a process of permd.
+func (j *judge) finds(l *lookup, pattern string) bool {
 	var re *regexp.Regexp
-	if !exact && pattern != "" && len(pattern) <= longest {
-		re, _ = regexp.Compile("(?i)" + pattern)
+	if !l.exact && pattern != "" {
+		re = j.pattern(pattern)
 	}
-	for _, l := range lines {
-		if strings.EqualFold(l, pattern) || re != nil && re.MatchString(l) {
+	for _, line := range l.lines {
+		if strings.EqualFold(line, pattern) || re != nil && re.MatchString(line) {
 			return true
 		}
 	}
 	return false
+}
+
+// pattern compiles what an agent wrote as a regular expression, nil when it is
+// none or there are too many or too long ones to look at.
+func (j *judge) pattern(s string) *regexp.Regexp {
+	const longest, most = 256, 64
+	if re, ok := j.patterns[s]; ok {
+		return re
+	}
+	if len(s) > longest || len(j.patterns) >= most {
+		return nil
+	}
+	if j.patterns == nil {
+		j.patterns = map[string]*regexp.Regexp{}
+	}
+	re, err := regexp.Compile("(?i)" + s)
+	if err != nil {
+		re = nil
+	}
+	j.patterns[s] = re
+	return re
 }
 
 // everyone reports whether the command ends all of the user's processes: no

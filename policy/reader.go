@@ -194,14 +194,10 @@ func (d *reader) touches(r *reading) []touch {
 // all its options are known. Literal says that this is certain: every word is
 // what the program gets.
 func readCommand(u *shell.Unit) (touches []touch, literal, ok bool) {
-	literal = !u.More && len(u.Assigns) == 0
-	for i := range u.Words {
-		literal = literal && u.Words[i].Lit
-	}
 	name, args := readerName(u), u.Words[1:]
 	if name == "find" {
 		touches, ok = findReader(args)
-		return touches, literal, ok
+		return touches, allLiteral(u), ok
 	}
 	d, args := readerOf(name, args)
 	if d == nil {
@@ -215,7 +211,19 @@ func readCommand(u *shell.Unit) (touches []touch, literal, ok bool) {
 	if name == "git" {
 		touches = withBlobs(touches)
 	}
-	return touches, literal, true
+	return touches, allLiteral(u), true
+}
+
+func allLiteral(u *shell.Unit) bool {
+	if u.More || len(u.Assigns) > 0 {
+		return false
+	}
+	for i := range u.Words {
+		if !u.Words[i].Lit {
+			return false
+		}
+	}
+	return true
 }
 
 // isReader reports whether u is one of the programs that may only read.

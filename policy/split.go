@@ -75,8 +75,19 @@ func (j *judge) splitCommand() {
 	n := len(j.script.Units)
 	j.covers, j.classed, j.named = make([]cover, n), make([]bool, n), make([]bool, n)
 	j.subjects = make([]subject, 0, 2*n+2)
+	starts := make([]int, n) // the first unit that each one starts, 0 for none
 	for i := range j.script.Units {
-		j.splitUnit(i)
+		if o := j.script.Units[i].Outer; o >= 0 && starts[o] == 0 {
+			starts[o] = i
+		}
+	}
+	for i := range j.script.Units {
+		// Of a long chain of commands that start each other the last one
+		// counts: it is not certain, so the whole asks, and to look at all of
+		// them would take the square of their number.
+		if j.script.Units[i].Depth <= maxCertain || starts[i] == 0 {
+			j.splitUnit(i, starts[i])
+		}
 	}
 	for _, r := range j.script.Redirs {
 		how := accessRead
@@ -87,19 +98,29 @@ func (j *judge) splitCommand() {
 	}
 }
 
-func (j *judge) splitUnit(i int) {
+// maxCertain is how deep in commands that start each other something may stand
+// and still be certain.
+const maxCertain = 32
+
+func (j *judge) splitUnit(i, starts int) {
 	u := &j.script.Units[i]
 	client := j.in.Action.ClientTool
-	touches, reads := touched(u)
+	own := *u // without the words of what it starts
+	if starts > 0 {
+		own.Words = u.Words[:begins(u.Words, &j.script.Units[starts])]
+	}
+	touches, reads := touched(&own)
 	s := subject{kind: kindCommand, unit: i, reader: reads, client: client}
-	if argv, ok := u.Argv(); ok && !u.Guess && !u.Remote && (j.script.Floor == "" || i > 0) {
-		s.argv = argv
+	if !u.Guess && !u.Remote && u.Depth <= maxCertain {
+		if argv, ok := u.Argv(); ok {
+			s.argv = argv
+		}
 	}
 	j.subjects = append(j.subjects, s)
 	for _, t := range touches {
 		j.addPath(t.word.Text, u.Dir, subject{unit: i, how: t.how, deep: t.deep, hidden: t.hidden, client: client})
 	}
-	for _, w := range addresses(u) {
+	for _, w := range addresses(&own) {
 		j.subjects = append(j.subjects, subject{kind: kindWeb, unit: i, url: parseTarget(w), raw: w, client: client})
 	}
 	if agent := startsAgent(u); agent != "" {
@@ -107,17 +128,31 @@ func (j *judge) splitUnit(i int) {
 	}
 }
 
+// begins is where the words of a command begin among those of the one that
+// starts it, or the end when they are no part of them.
+func begins(outer []shell.Word, inner *shell.Unit) int {
+	if inner.At > 0 {
+		return min(inner.At, len(outer))
+	}
+	for k := 1; k < len(outer); k++ {
+		if &outer[k] == &inner.Words[0] {
+			return k
+		}
+	}
+	return len(outer)
+}
+
 // addresses are the words of u that are web addresses to it, so that a domain
 // that is forbidden is forbidden to commands too where it can be read.
 func addresses(u *shell.Unit) []string {
 	name := u.Name()
-	if d := readers[name]; d != nil || specs[name].none || wrapperWords[name] {
+	if d := readers[name]; d != nil || specs[name].none || shell.IsWrapper(name) {
 		return nil
 	}
 	var out []string
 	for i := 1; i < len(u.Words); i++ {
 		w := u.Words[i].Text
-		if name == "git" && messageFlag(u.Words[1].Text, w) {
+		if name == "git" && i > 1 && messageFlag(u.Words[1].Text, w) {
 			i++
 			continue
 		}

@@ -55,6 +55,10 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 	})
 	if s.kind == kindCommand {
 		j.named[s.unit] = f.named
+		j.classed[s.unit] = !f.free && !f.exact && (f.class || j.builtInReader(s))
+		if !f.deny {
+			j.granted(s, f.ask || f.exact || f.free || f.class) // a grant for the command covers its files too
+		}
 	}
 	covered := j.coverOf(s.unit)
 	switch {
@@ -71,7 +75,7 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		return j.ask(Reason{Kind: ask.KindBaseline, Unit: j.unitText(s), Path: s.place.Given, Text: why}, false)
 	}
 	switch {
-	case f.ask && (covered == byGrant || j.granted(s)):
+	case f.ask && (covered == byGrant || s.kind != kindCommand && j.granted(s, true)):
 		return ask.Allow
 	case f.ask:
 		return ask.Prompt
@@ -86,7 +90,7 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		return ask.Allow // the command is judged, or the agent as a task
 	case s.kind == kindTask && s.unit >= 0 && j.named[s.unit] && j.in.Node != Claimed:
 		return ask.Allow
-	case j.granted(s):
+	case s.kind != kindCommand && j.granted(s, false):
 		return ask.Allow
 	}
 	return j.unruled(s)
@@ -100,14 +104,13 @@ func (j *judge) allowed(s *subject, f *found) ask.Verdict {
 	}
 	u := j.unit(s)
 	if !f.free {
-		j.classed[s.unit] = true
 		return ask.Allow
 	}
 	why, hold := escapes(u), false
 	if why == "" && u.Inner != "" {
 		why, hold = "the text that it hands to a shell is not one plain command: "+u.Inner, true
 	}
-	if why == "" || j.granted(s) {
+	if why == "" {
 		return ask.Allow
 	}
 	return j.ask(Reason{Kind: ask.KindBaseline, Unit: u.Text, Text: why}, hold)
@@ -126,7 +129,7 @@ func (j *judge) cover(s *subject, c cover) {
 
 // coverOf is the cover of a unit or of one that starts it.
 func (j *judge) coverOf(unit int) cover {
-	for ; unit >= 0; unit = j.script.Units[unit].Outer {
+	for n := 0; unit >= 0 && n <= maxCertain; unit, n = j.script.Units[unit].Outer, n+1 {
 		if c := j.covers[unit]; c != notCovered {
 			return c
 		}

@@ -24,7 +24,10 @@ type Place struct {
 // Sure reports whether p is certain.
 func (p Place) Sure() bool { return p.Doubt == "" && p.Given != "" }
 
-const maxLinks = 40 // as the kernel
+const (
+	maxLinks = 40   // as the kernel
+	maxName  = 4096 // as the kernel
+)
 
 var errLoop = errors.New("too many links")
 
@@ -112,6 +115,8 @@ func (r *Resolver) absolute(name, dir string) (abs, doubt string) {
 	switch {
 	case name == "" || strings.IndexByte(name, 0) >= 0:
 		return dir, "no file name"
+	case len(name)+len(dir) > maxName:
+		return dir, "the name is too long"
 	case name[0] == '/':
 		return name, ""
 	case name == "~" || strings.HasPrefix(name, "~/"):

@@ -47,6 +47,7 @@ func TestPlace(t *testing.T) {
 		{"~root/x", proj + "/~root/x", proj + "/~root/x", "another user's home directory"},
 		{"", proj, proj, "no file name"},
 		{"a\x00b", proj, proj, "no file name"},
+		{strings.Repeat("a/", 3000), proj, proj, "the name is too long"},
 		{"outbox/escaped.txt", proj + "/outbox/escaped.txt", "/srv/outside/escaped.txt", ""},
 		{"current/a.txt", proj + "/current/a.txt", proj + "/v2/a.txt", ""},
 		{"up/x", proj + "/up/x", home + "/x", ""},

@@ -228,3 +228,10 @@ var containerGrammar = &grammar{flags: "ditPq", values: "aceghlmpuvw", long: "rm
 // shells read a command line from a word after -c, from a file, or from
 // standard input.
 var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "mksh": true, "ash": true, "rbash": true, "fish": true, "yash": true}
+
+// IsWrapper reports whether a program of this name does nothing itself but
+// start the one that its words name.
+func IsWrapper(name string) bool { return wrappers[name] != nil || name == "parallel" }
+
+// IsShell reports whether a program of this name is a shell.
+func IsShell(name string) bool { return shells[name] }

@@ -49,6 +49,11 @@ type Unit struct {
 	// Via that unit's program.
 	Outer int
 	Via   string
+	// At is where its words begin among those of that unit, 0 when they are
+	// no part of them.
+	At int
+	// Depth is how many units start each other down to this one.
+	Depth int
 	// Remote is true when it runs on another host or in a container: its
 	// paths are not ours.
 	Remote bool
@@ -142,6 +147,7 @@ type context struct {
 	lost   bool
 	outer  int
 	via    string
+	depth  int
 	remote bool
 	guess  bool
 }
@@ -185,7 +191,7 @@ func (w *walker) unread(text, why string, c context) {
 		for len(words) > 1 && (startsOther(programName(words[0].Text)) || strings.HasPrefix(words[0].Text, "-")) {
 			words = words[1:]
 		}
-		w.script.Units = append(w.script.Units, Unit{Words: words, Text: words[0].Text, Dir: c.dir, Lost: true, Outer: c.outer, Via: c.via, Remote: c.remote, Guess: true})
+		w.script.Units = append(w.script.Units, Unit{Words: words, Text: words[0].Text, Dir: c.dir, Lost: true, Outer: c.outer, Via: c.via, Depth: c.depth, Remote: c.remote, Guess: true})
 	}
 }
 

@@ -13,7 +13,7 @@ func (w *walker) unit(words []Word, text string, c context, assigns []Assign) in
 		assigns[k].Unit = i
 	}
 	w.script.Assigns = append(w.script.Assigns, assigns...)
-	w.script.Units = append(w.script.Units, Unit{Words: words, Text: text, Dir: c.dir, Lost: c.lost, Outer: c.outer, Via: c.via,
+	w.script.Units = append(w.script.Units, Unit{Words: words, Text: text, Dir: c.dir, Lost: c.lost, Outer: c.outer, Via: c.via, Depth: c.depth,
 		Remote: c.remote, Guess: c.guess, Assigns: assigns})
 	w.unwrap(i, c)
 	return i
@@ -24,7 +24,7 @@ func (w *walker) unwrap(i int, c context) {
 	words := w.script.Units[i].Words
 	name := programName(words[0].Text)
 	in := c
-	in.outer, in.via = i, name
+	in.outer, in.via, in.depth = i, name, c.depth+1
 	args := words[1:]
 	switch {
 	case name == "":
@@ -33,11 +33,16 @@ func (w *walker) unwrap(i int, c context) {
 		w.shell(i, args, in)
 		return
 	case containers[name]:
-		w.container(i, args, in)
+		if in.depth <= maxDepth {
+			w.container(i, args, in)
+		}
 		return
 	}
 	if g := wrappers[name]; g != nil {
 		w.wrapper(i, g, name, args, in)
+		return
+	}
+	if in.depth > maxDepth {
 		return
 	}
 	switch name {
@@ -92,6 +97,10 @@ func (w *walker) unwrap(i int, c context) {
 	}
 }
 
+// maxDepth is how many programs may start each other until plain wrappers are
+// no longer units of their own, and others no longer looked into.
+const maxDepth = 32
+
 // afterDashes adds the command that follows "--".
 func (w *walker) afterDashes(args []Word, in context) {
 	for j, a := range args {
@@ -141,12 +150,28 @@ func (w *walker) wrapper(i int, g *grammar, name string, args []Word, in context
 		w.inner(i, joined(p.rest), in)
 		return
 	}
+	for in.depth > maxDepth {
+		// Deeper wrappers are passed over, or each of them would be a unit of
+		// all the words that follow.
+		g := wrappers[programName(p.rest[0].Text)]
+		if g == nil || g.shell {
+			break
+		}
+		q := g.read(p.rest[1:])
+		if !q.ok || q.none || len(q.rest) == 0 {
+			break
+		}
+		p.rest, in.remote = q.rest, in.remote || g.remote
+	}
 	if name == "flock" && p.rest[0].Text == "-c" && len(p.rest) > 1 {
 		w.inner(i, joined(p.rest[1:2]), in)
 		return
 	}
 	k := w.unit(p.rest, p.rest[0].Text, in, nil)
 	w.script.Units[k].More = w.script.Units[k].More || g.more
+	if outer := w.script.Units[i].Words; len(p.rest) < len(outer) {
+		w.script.Units[k].At = len(outer) - len(p.rest)
+	}
 }
 
 func (p *parsed) has(name string) bool {
