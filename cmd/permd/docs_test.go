@@ -250,7 +250,7 @@ func TestT20DocumentedDefaults(t *testing.T) {
 
 // Every promise of docs/trust.md names tests that exist, where it says.
 func TestTrustTableNamesTests(t *testing.T) {
-	row := regexp.MustCompile("(?m)^\\| (T[0-9]+) \\|(.*)\\|$")
+	row := regexp.MustCompile(`(?m)^\| (T[0-9]+) \|(.*)\|$`)
 	name := regexp.MustCompile("`(Test[A-Za-z0-9]+|Fuzz[A-Za-z0-9]+)`")
 	command := regexp.MustCompile("`(go test [^`]*|make [a-z]+)`")
 	doc := readDoc(t, "docs/trust.md")

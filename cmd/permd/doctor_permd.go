@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"permd/api"
+	"permd/ask"
 	"permd/desk"
 	"permd/internal/host"
 	"permd/policy"
@@ -66,12 +67,12 @@ func (x *doctor) lookAtDirs() {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		remedy := "make it a directory of yours with mode 0700"
+		text, remedy := err.Error(), "make it a directory of yours with mode 0700"
 		var de *host.DirError
 		if errors.As(err, &de) && de.Remedy != "" {
-			remedy = de.Remedy
+			text, remedy = ask.Quote(de.Path)+" "+de.Problem, de.Remedy
 		}
-		x.add(permdArea, levelFix, err.Error(), remedy)
+		x.add(permdArea, levelFix, text, remedy)
 		bad = true
 	}
 	if n := len(d.Node(session.NodeID(1<<22, ^uint64(0))).Sock()); n > host.MaxSocketPath {
