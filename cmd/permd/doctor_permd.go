@@ -146,7 +146,7 @@ func (x *doctor) lookAtRecord() {
 	case r.Status == review.Incomplete:
 		x.add(permdArea, levelNote, "the record has gaps that an accident explains", "permd review verify shows each; nothing can put them back")
 	default:
-		x.ok(permdArea, "the record is intact: %d logs", len(r.Logs))
+		x.ok(permdArea, "the record is intact: %s", count(len(r.Logs), "log"))
 	}
 	x.lookAtRecordDisk()
 }
