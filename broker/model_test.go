@@ -207,7 +207,7 @@ func (m *model) release(i int, outcome string, allow bool, by string) {
 		e.Limit = m.s.Timeout
 	}
 	if m.s.Disk == "slow" {
-		e.At += 10_000
+		e.At += slowMS
 	}
 	if !m.broken() {
 		m.out.Records++
@@ -225,7 +225,7 @@ func (m *model) end(outcome string, allow bool, by string, winner int, how strin
 	}
 	m.open, m.tellAt = false, m.now
 	if m.s.Disk == "slow" {
-		m.tellAt += 10_000
+		m.tellAt += slowMS
 	}
 	if m.broken() && outcome == string(ask.Answered) {
 		how = api.SettledCancel
