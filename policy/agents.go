@@ -25,7 +25,7 @@ const offText = "it would start an agent whose calls permd does not see"
 
 // offSwitches are options that keep a client from asking permd.
 var offSwitches = map[string]map[string]bool{
-	"claude":   {"--bare": true, "--safe-mode": true, "--setting-sources": true},
+	"claude":   {"--bare": true, "--safe-mode": true, "--restricted": true, "--setting-sources": true},
 	"codex":    {"--dangerously-disable-hooks": true},
 	"opencode": {"--pure": true},
 	"pi":       {"-ne": true, "--no-extensions": true},
@@ -48,7 +48,7 @@ func switchedOff(u *shell.Unit) string {
 		switch {
 		case offSwitches[client][name]:
 			return offText
-		case client == "claude" && name == "--settings" && strings.Contains(lower, "disableallhooks"):
+		case client == "claude" && name == "--settings" && !harmlessSettings(lower):
 			return offText
 		case client == "codex" && name == "--disable" && strings.Contains(lower, "hooks"):
 			return offText
@@ -57,6 +57,20 @@ func switchedOff(u *shell.Unit) string {
 		}
 	}
 	return ""
+}
+
+// harmlessSettings reports whether settings given to claude leave its hooks on.
+// A file can say anything by the time it is read, and so can an escape.
+func harmlessSettings(lower string) bool {
+	if !strings.HasPrefix(strings.TrimSpace(lower), "{") || strings.Contains(lower, "\\") {
+		return false
+	}
+	for _, off := range []string{"disableallhooks", "claude_code_s", "claude_code_r"} {
+		if strings.Contains(lower, off) {
+			return false
+		}
+	}
+	return true
 }
 
 // codexHooksOff reports whether a setting given to codex turns its hooks off.
@@ -80,6 +94,9 @@ var homesOfClients = map[string]bool{
 
 var movesAll = map[string]bool{"HOME": true, "XDG_CONFIG_HOME": true}
 
+// switchesOff are variables with which a client runs no hook of a user.
+var switchesOff = map[string]bool{"CLAUDE_CODE_SIMPLE": true, "CLAUDE_CODE_SAFE_MODE": true, "CLAUDE_CODE_RESTRICTED": true}
+
 const movedText = "it would move an agent's settings to where permd is not installed"
 
 // movedConfig says why the assignments of a script must not be made.
@@ -92,6 +109,9 @@ func movedConfig(s *shell.Script) string {
 		if homesOfClients[a.Name] || agent && movesAll[a.Name] {
 			return movedText
 		}
+		if switchesOff[a.Name] {
+			return offText
+		}
 	}
 	// export NAME=value as words, as behind a wrapper.
 	const near = 64 // each wrapper is a unit, and sees its own
@@ -103,6 +123,8 @@ func movedConfig(s *shell.Script) string {
 		for _, w := range u.Words[1:min(len(u.Words), near)] {
 			if name, _, ok := strings.Cut(w.Text, "="); ok && homesOfClients[name] {
 				return movedText
+			} else if ok && switchesOff[name] {
+				return offText
 			}
 		}
 	}

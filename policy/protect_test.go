@@ -65,6 +65,8 @@ func TestSelfProtectionDenies(t *testing.T) {
 		"codex exec -c 'features.hooks = false' x", "opencode --pure run x", "pi -ne", "permd run -- claude --bare", "sh -c 'claude --bare'", "env claude --bare", "ls | claude --bare",
 		"CLAUDE_CONFIG_DIR=/tmp/x claude", "CODEX_HOME=/tmp/x codex", "env CLAUDE_CONFIG_DIR=/tmp/x claude", "export CLAUDE_CONFIG_DIR=/tmp/x; claude", "export CODEX_HOME=/x", "HOME=/tmp/x claude -p y", "XDG_CONFIG_HOME=/x opencode",
 		"sudo CODEX_HOME=/x codex", "CLAUDE_CONFIG_DIR=/x",
+		"claude --restricted -p x", "claude --settings off.json -p x", "claude --settings '{\"\\u0064isableAllHooks\":true}'", "claude --settings '{\"env\":{\"CLAUDE_CODE_SIMPLE\":\"1\"}}' -p x", "CLAUDE_CODE_SIMPLE=1 claude -p x", "env CLAUDE_CODE_SAFE_MODE=1 claude -p x",
+		"export CLAUDE_CODE_RESTRICTED=1", "sudo CLAUDE_CODE_SIMPLE=1 claude",
 		// a desk's own pane
 		"tmux send-keys -t %7 y Enter", "tmux send-keys -t%7 y", "tmux pipe-pane -t %7 x",
 	} {
@@ -92,7 +94,7 @@ func TestSelfProtectionHasNoFalseDenials(t *testing.T) {
 		"which permd", "ls ~/.config/permd", "cat ~/.config/permd/policy.toml", "cat ~/.bashrc", "cat ~/.claude/settings.json", "ls ~/.claude", "git diff .claude/settings.json", "git add .claude/settings.json", "head ~/.codex/config.toml",
 		"kill 1", "kill -9 99", "kill %1", "pkill node", "pkill -f vite", "killall node", "pgrep permd", "ps aux", "kill $(pgrep node)", "pkill -u dev node",
 		"rm -rf build", "rm -rf .cache", "mv a b", "rm -rf " + proj + "/dist", "touch .claude/commands/x.md", "mkdir -p .claude/commands", "cp x .claude/agents/y.md", "echo x > CLAUDE.md", "rm .claude/commands/x.md",
-		"claude -p x", "claude --settings x.json", "codex exec x", "HOME=/tmp/x go test", "XDG_CONFIG_HOME=/x ls", "npm run bare", "go run . --bare", "mytool --pure", "tmux ls", "tmux capture-pane -p -t %7", "ssh host permd desk", "docker exec web permd stop",
+		"claude -p x", "claude --settings '{\"model\":\"opus\"}' -p x", "codex exec x", "HOME=/tmp/x go test", "XDG_CONFIG_HOME=/x ls", "npm run bare", "go run . --bare", "mytool --pure", "tmux ls", "tmux capture-pane -p -t %7", "ssh host permd desk", "docker exec web permd stop",
 		"python3 ~/.claude/plugins/cache/x/run.py", "node ~/.claude/plugins/x.js", "python3 -c 'print(\"permd desk\")'", "echo $HOME/.bashrc", "printf '%s' ~/.zshrc", "find . -name .bashrc", "grep x ~/.zshrc",
 	} {
 		if r := protectedDecision(t, bash(cmd)); r.Verdict == ask.Deny {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
+
+	claudeset "permd/clients/claude/settings"
 )
 
 // whatIsOpen says what Claude Code itself leaves open, and what to do about
@@ -54,6 +57,11 @@ func (x *doctor) offSwitches(c *clientReport, files []*claudeFile, managed bool)
 	}
 	system := "permd setup claude --system writes the root-owned file that survives it"
 	x.add(openArea, levelNote, "disableAllHooks in a project's .claude/settings.json or settings.local.json switches every hook off", "start with permd run -- claude, which passes its hooks by --settings; "+system)
-	x.add(openArea, levelNote, "claude --bare, --safe-mode, --setting-sources and another --settings start without your hooks", "permd denies these to agents; "+system)
+	x.add(openArea, levelNote, "claude --bare, --safe-mode, --restricted, --setting-sources and another --settings start without your hooks; so do CLAUDE_CODE_SIMPLE, CLAUDE_CODE_SAFE_MODE and CLAUDE_CODE_RESTRICTED in the environment", "permd denies these to agents; "+system)
+	if off := claudeset.Off(nil, os.Environ()); off != "" {
+		c.IfHookDies = diesRuns
+		c.Why = append(c.Why, off+" is set here, and with it Claude runs no hook")
+		x.add(openArea, levelFix, off+" is set in this environment: a claude started from here runs no hook", "unset "+off+", or "+system)
+	}
 	x.add(openArea, levelNote, "one wrong value anywhere in a settings file makes Claude ignore the whole file, without a word in -p", "doctor sees broken JSON, not every wrong value; start with permd run -- claude; "+system)
 }

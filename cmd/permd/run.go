@@ -86,6 +86,10 @@ func (a *app) run(ctx context.Context, o runOptions, args []string) error {
 	if err != nil {
 		return &exitError{1, err}
 	}
+	argv, err := a.agentArgs(client, args)
+	if err != nil {
+		return err
+	}
 	d, err := a.dirs()
 	if err != nil {
 		return err
@@ -112,10 +116,6 @@ func (a *app) run(ctx context.Context, o runOptions, args []string) error {
 	if err := tell(ctx, d.Node(id), launch); err != nil {
 		return &exitError{1, err}
 	}
-	argv, err := a.agentArgs(client, args)
-	if err != nil {
-		return err
-	}
 	// The variable was consumed; what the agent starts is below the agent.
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, session.EnvParent+"=") || strings.HasPrefix(e, session.EnvSession+"=")
@@ -132,6 +132,9 @@ func (a *app) agentArgs(client string, args []string) ([]string, error) {
 	hookPath, err := hookBeside(true)
 	if err != nil {
 		return nil, &exitError{1, err}
+	}
+	if off := claudeset.Off(args[1:], os.Environ()); off != "" {
+		return nil, usage("with %s Claude runs no hook, also none that permd run passes; start it without, or have root write the hooks that survive it: permd setup claude --system", off)
 	}
 	for _, x := range args[1:] {
 		if x == "--" {
