@@ -80,7 +80,7 @@ func (j *judge) unruled(s *subject) ask.Verdict {
 	p := j.in.Policy
 	text, ok := "", false
 	switch {
-	case s.kind == kindPath && s.unit >= 0 && j.classed[s.unit], s.kind == kindPath && p.baseline && j.in.Node == Origin:
+	case s.kind == kindPath && s.unit >= 0 && j.units[s.unit].classed, s.kind == kindPath && p.baseline && j.in.Node == Origin:
 		text, ok = j.builtInRead(s)
 	case p.baseline && j.in.Node == Origin:
 		text, ok = j.builtIn(s)

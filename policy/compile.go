@@ -28,6 +28,14 @@ func (d *decoder) finish(r *draft) {
 	if _, ok := r.keys["action"]; !ok {
 		d.problem(r.at, `the rule has no action; write action = "deny", "ask" or "allow"`)
 	}
+	if r.bad || len(d.problems) > before {
+		return // what follows from a key that is wrong is not worth a word
+	}
+	for _, e := range r.except {
+		if e.bad {
+			return
+		}
+	}
 	c := d.compile(r, nil)
 	if r.bad || len(d.problems) > before {
 		return

@@ -23,10 +23,8 @@ type judge struct {
 	script   *shell.Script
 	subjects []subject
 	recorded map[string][]paths.Place // nil at the origin
-	covers   []cover                  // by unit
-	classed  []bool                   // by unit: allowed as a command that only reads
-	named    []bool                   // by unit: a rule that names the program allows it
-	lookups  []int                    // units that name permd, nil before they are looked for
+	units    []unitState
+	lookups  []int // units that name permd, nil before they are looked for
 	patterns map[string]*regexp.Regexp
 	result   Result
 	// holds is true when some ask is one that no grant lifts.
@@ -76,6 +74,16 @@ func (j *judge) prepare() {
 			}
 		}
 	}
+	if b := j.in.Policy.bound; b != nil && view != nil && a.Project == b.project.Given && a.Home == b.home.Given {
+		// The anchors were put in place a moment ago. Should they have moved
+		// since, what lies in them no longer does.
+		j.binding, j.anchors.Project, j.anchors.Home = b, b.project, b.home
+		j.resolver.Know(b.home)
+		j.resolver.Know(b.project)
+		j.anchors.Cwd = j.dir(a.Cwd)
+		j.bounds = b.bounds
+		return
+	}
 	j.anchors.Cwd = j.dir(a.Cwd)
 	if a.Home != "" {
 		j.anchors.Home = j.dir(a.Home)
@@ -87,10 +95,7 @@ func (j *judge) prepare() {
 	} else {
 		j.anchors.Project = recordedProject(a, j.dir(a.Project))
 	}
-	j.binding = j.in.Policy.bound
-	if !j.binding.serves(j.anchors) {
-		j.binding = j.in.Policy.bind(j.resolver, j.anchors)
-	}
+	j.binding = j.in.Policy.bind(j.resolver, j.anchors)
 	j.bounds = j.binding.bounds
 }
 

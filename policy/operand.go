@@ -131,7 +131,7 @@ func appendOperand(out []touch, w shell.Word, how access) []touch {
 	if s == "" || s == "-" || len(s) > longest || strings.Contains(s, "\n") {
 		return out
 	}
-	if scheme, rest, ok := strings.Cut(s, "://"); ok && shell.ValidName(strings.NewReplacer("+", "", "-", "", ".", "").Replace(scheme)) {
+	if scheme, rest, ok := strings.Cut(s, "://"); ok && isScheme(scheme) {
 		if scheme == "file" {
 			w.Text = rest
 			return append(out, touch{word: w, how: how})
@@ -155,6 +155,10 @@ func appendOperand(out []touch, w shell.Word, how access) []touch {
 		out = append(out, touch{word: w, how: how})
 	}
 	return out
+}
+
+func isScheme(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") == ""
 }
 
 // interpreted are the files of an interpreter's command line: a program text

@@ -135,9 +135,15 @@ func (w *refWorld) onlyByClass(words []string, a *ask.Action) bool {
 	free, class := false, false
 	for i := range w.rules {
 		r := &w.rules[i]
-		if r.Action == ask.Allow && w.layer[i] != LayerProject && refMatches(r, &refPart{words: words}, a) {
+		if w.layer[i] == LayerProject && r.Action == ask.Allow || !refMatches(r, &refPart{words: words}, a) {
+			continue
+		}
+		switch r.Action {
+		case ask.Allow:
 			free = free || r.Class == ""
 			class = class || r.Class != ""
+		case ask.Prompt:
+			return false // a person decides about its files too
 		}
 	}
 	return class && !free

@@ -153,12 +153,6 @@ func (p *Policy) bind(r *paths.Resolver, a paths.Anchors) *binding {
 	return b
 }
 
-// serves reports whether b was made for these anchors. Without a project,
-// patterns stand relative to the working directory, and b serves nothing.
-func (b *binding) serves(a paths.Anchors) bool {
-	return b != nil && a.Project.Sure() && b.project == a.Project && b.home == a.Home
-}
-
 // pathRules calls f with every rule that may be about pl.
 func (b *binding) pathRules(pl paths.Place, f func(*rule)) {
 	for _, r := range b.loose {

@@ -73,20 +73,19 @@ func (j *judge) splitCommand() {
 	a := j.in.Action
 	j.script = shell.Read(a.Command, shell.Env{Cwd: a.Cwd, Home: a.Home})
 	n := len(j.script.Units)
-	j.covers, j.classed, j.named = make([]cover, n), make([]bool, n), make([]bool, n)
+	j.units = make([]unitState, n)
 	j.subjects = make([]subject, 0, 2*n+2)
-	starts := make([]int, n) // the first unit that each one starts, 0 for none
 	for i := range j.script.Units {
-		if o := j.script.Units[i].Outer; o >= 0 && starts[o] == 0 {
-			starts[o] = i
+		if o := j.script.Units[i].Outer; o >= 0 && j.units[o].starts == 0 {
+			j.units[o].starts = i
 		}
 	}
 	for i := range j.script.Units {
 		// Of a long chain of commands that start each other the last one
 		// counts: it is not certain, so the whole asks, and to look at all of
 		// them would take the square of their number.
-		if j.script.Units[i].Depth <= maxCertain || starts[i] == 0 {
-			j.splitUnit(i, starts[i])
+		if j.script.Units[i].Depth <= maxCertain || j.units[i].starts == 0 {
+			j.splitUnit(i, j.units[i].starts)
 		}
 	}
 	for _, r := range j.script.Redirs {

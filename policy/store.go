@@ -181,7 +181,13 @@ func (s *Store) lastApplied() (rules []*rule, def *ask.Verdict, by string, ok bo
 		return s.ratchet.rules, s.ratchet.def, "", s.hadApplied
 	}
 	s.appliedErr = fmt.Errorf("the applied rules cannot be read: %w; no allow rule of the user holds until the rules are applied again", err)
-	return nil, nil, "", true
+	for _, r := range s.ratchet.rules {
+		if r.Action != ask.Allow {
+			rules = append(rules, r)
+		}
+	}
+	strict := verdictOf(s.ratchet.def).Stricter(ask.Prompt)
+	return rules, &strict, "", true
 }
 
 func (s *Store) save(by string) {

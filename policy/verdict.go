@@ -11,6 +11,14 @@ const (
 	byGrant          // a grant for exactly this command
 )
 
+// unitState is what is known of one command while it is judged.
+type unitState struct {
+	starts  int   // the first unit that it starts, 0 for none
+	cover   cover // what covers it as a whole
+	classed bool  // allowed as one that only reads
+	named   bool  // a rule that names the program allows it
+}
+
 // found is what the rules say of one subject.
 type found struct {
 	deny, ask bool
@@ -54,8 +62,10 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		}
 	})
 	if s.kind == kindCommand {
-		j.named[s.unit] = f.named
-		j.classed[s.unit] = !f.free && !f.exact && (f.class || j.builtInReader(s))
+		j.units[s.unit].named = f.named
+		// Where a rule asks about the command, a person decides about its
+		// files too.
+		j.units[s.unit].classed = !f.ask && !f.free && !f.exact && (f.class || j.builtInReader(s))
 		if !f.deny {
 			j.granted(s, f.ask || f.exact || f.free || f.class) // a grant for the command covers its files too
 		}
@@ -88,7 +98,7 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		return j.allowed(s, &f)
 	case s.kind == kindPath && !j.needed(s), s.kind == kindWeb && s.unit >= 0, s.kind == kindCommand && startsAgent(j.unit(s)) != "":
 		return ask.Allow // the command is judged, or the agent as a task
-	case s.kind == kindTask && s.unit >= 0 && j.named[s.unit] && j.in.Node != Claimed:
+	case s.kind == kindTask && s.unit >= 0 && j.units[s.unit].named && j.in.Node != Claimed:
 		return ask.Allow
 	case s.kind != kindCommand && j.granted(s, false):
 		return ask.Allow
@@ -118,19 +128,19 @@ func (j *judge) allowed(s *subject, f *found) ask.Verdict {
 
 // needed reports whether a path must be allowed for itself.
 func (j *judge) needed(s *subject) bool {
-	return s.needed || s.unit >= 0 && j.classed[s.unit]
+	return s.needed || s.unit >= 0 && j.units[s.unit].classed
 }
 
 func (j *judge) cover(s *subject, c cover) {
 	if s.kind == kindCommand {
-		j.covers[s.unit] = c
+		j.units[s.unit].cover = c
 	}
 }
 
 // coverOf is the cover of a unit or of one that starts it.
 func (j *judge) coverOf(unit int) cover {
 	for n := 0; unit >= 0 && n <= maxCertain; unit, n = j.script.Units[unit].Outer, n+1 {
-		if c := j.covers[unit]; c != notCovered {
+		if c := j.units[unit].cover; c != notCovered {
 			return c
 		}
 	}

@@ -13,12 +13,24 @@ func (x *rule) covers(y *rule) bool {
 	if x.kind != y.kind {
 		return false
 	}
-	for _, f := range []string{"tool", "class", "outside", "source", "client", "session", "agent"} {
+	if a, b := x.toolSaid(), y.toolSaid(); a != "" && a != b {
+		return false
+	}
+	for _, f := range []string{"class", "outside", "source", "client", "session", "agent"} {
 		if a, b := *field(&x.Rule, f), *field(&y.Rule, f); a != "" && a != b {
 			return false
 		}
 	}
 	return coversCommand(x, y) && coversPath(x, y) && coversName(x, y) && coversDomain(x.domain, y.domain) && fewerExceptions(x, y)
+}
+
+// toolSaid is the rule's tool unless the rule's kind implies it.
+func (r *rule) toolSaid() string {
+	switch r.kind {
+	case kindCommand, kindMCP, kindWeb, kindSearch, kindTask:
+		return ""
+	}
+	return r.Tool
 }
 
 func coversCommand(x, y *rule) bool {

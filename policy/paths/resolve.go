@@ -64,8 +64,14 @@ func (r *Resolver) Know(p Place) {
 	if !p.Sure() || p.Given == "/" {
 		return
 	}
-	r.seen = append(r.seen, p)
-	slices.SortStableFunc(r.seen, func(a, b Place) int { return len(a.Given) - len(b.Given) })
+	if r.seen == nil {
+		r.seen = make([]Place, 0, 4)
+	}
+	i := len(r.seen)
+	for i > 0 && len(r.seen[i-1].Given) > len(p.Given) {
+		i--
+	}
+	r.seen = slices.Insert(r.seen, i, p)
 }
 
 // Dir resolves name like [Resolver.Places] and remembers it as a start for
