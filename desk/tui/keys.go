@@ -83,8 +83,18 @@ func (v verb) decides() bool {
 
 // anytime reports whether a key counts also before the ask has been on the
 // screen for a moment. Not even a letter that only scrolls, or detaches, does:
-// it may be one of a text that was meant for another program.
-func (v verb) anytime() bool { return v == verbSuspend }
+// it may be one of a text that was meant for another program. Taking back
+// always counts.
+func (v verb) anytime() bool { return v == verbSuspend || v == verbNo }
+
+// scrolls reports whether a verb only moves the page.
+func (v verb) scrolls() bool {
+	switch v {
+	case verbDown, verbUp, verbPageDown, verbPageUp, verbTop:
+		return true
+	}
+	return false
+}
 
 // scope is how far the grant of a verb reaches.
 func (v verb) scope() (string, bool) {

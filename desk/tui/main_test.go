@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -38,11 +39,17 @@ func terminal(root string) int {
 		fmt.Println(err)
 		return 2
 	}
-	panics := os.Getenv("TEST_PANIC") != ""
-	err = Run(context.Background(), func(ctx context.Context) (*api.Answerer, error) {
-		if panics {
-			testPanic = true
+	m := newModel()
+	if os.Getenv("TEST_PANIC") != "" {
+		began := time.Now()
+		m.now = func() time.Time {
+			if time.Since(began) > time.Second {
+				panic("on purpose")
+			}
+			return time.Now()
 		}
+	}
+	err = run(context.Background(), m, func(ctx context.Context) (*api.Answerer, error) {
 		return desk.Connect(ctx, d, "test", api.Attach{Surface: "terminal", Label: "test", Faces: 1, Cap: ask.ScopeUser})
 	}, os.Stdin, os.Stdout)
 	if err != nil {
@@ -73,5 +80,3 @@ func deskProcess(root string) int {
 	}
 	return 0
 }
-
-var testPanic bool

@@ -11,16 +11,22 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"permd/api"
+	"permd/internal/host"
 )
 
 // Run is the full screen on the terminal in and out. It returns when the
 // person detaches, on SIGINT, SIGTERM, SIGHUP and SIGQUIT, when ctx is done
 // (nil each) or when the desk process ends ([ErrEnded]). However it ends, the
 // terminal is left as it was found, and nothing is answered by it.
-func Run(ctx context.Context, dial Dial, in, out *os.File) (err error) {
+func Run(ctx context.Context, dial Dial, in, out *os.File) error {
+	return run(ctx, newModel(), dial, in, out)
+}
+
+func run(ctx context.Context, m *model, dial Dial, in, out *os.File) error {
 	first, err := dial(ctx) // its error is to be read on a plain screen
 	if err != nil {
 		return err
@@ -31,7 +37,7 @@ func Run(ctx context.Context, dial Dial, in, out *os.File) (err error) {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	m := newModel(ctx)
+	m.ctx = ctx
 	p := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	var work sync.WaitGroup
 	signals := newSignals(p)
@@ -115,24 +121,48 @@ func (s *signals) serve(ctx context.Context) {
 }
 
 // stoppedWithin is how long the system may take to stop a process that has
-// told itself to; one that nobody could wake again is not stopped at all.
+// told itself to.
 const stoppedWithin = 200 * time.Millisecond
 
-// suspend gives the terminal back and stops the job until it is continued.
+// suspend gives the terminal back and stops the job until it is continued. A
+// Go program that has once caught SIGTSTP can no longer be stopped by it, so it
+// is SIGSTOP, and only where somebody is there to continue it.
 func (s *signals) suspend() {
-	if s.p.ReleaseTerminal() != nil {
+	if !hasShell() || s.p.ReleaseTerminal() != nil {
 		return
 	}
 	goesOn := make(chan os.Signal, 1)
 	signal.Notify(goesOn, syscall.SIGCONT)
 	defer signal.Stop(goesOn)
-	signal.Reset(syscall.SIGTSTP)
-	if syscall.Kill(0, syscall.SIGTSTP) == nil {
+	if syscall.Kill(0, syscall.SIGSTOP) == nil {
 		select {
 		case <-goesOn:
 		case <-time.After(stoppedWithin):
 		}
 	}
-	signal.Notify(s.stop, syscall.SIGTSTP)
 	_ = s.p.RestoreTerminal()
+}
+
+// hasShell reports whether a shell with job control started this process's
+// group: a group without one, the system says, is orphaned, and would stay
+// stopped for ever.
+func hasShell() bool {
+	group, err := unix.Getpgid(0)
+	if err != nil {
+		return false
+	}
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	for up := os.Getppid(); up > 1; {
+		if g, err := unix.Getpgid(up); err != nil || g != group {
+			sid, serr := unix.Getsid(up)
+			return err == nil && serr == nil && sid == session
+		}
+		if up, err = host.ParentPID(up); err != nil {
+			return false
+		}
+	}
+	return false
 }

@@ -58,7 +58,7 @@ func document(s api.Shown) []para {
 		add(kindWarn, "", "a parent on its way is only claimed, not proved")
 	}
 	if n := hidden(b); n > 0 {
-		add(kindWarn, "", fmt.Sprintf("%d characters that cannot be seen are written as ⟨U+…⟩", n))
+		add(kindWarn, "", plural(n, "character")+" that cannot be seen, written as ⟨U+…⟩")
 	}
 	for _, e := range s.Elsewhere {
 		add(kindFact, "also", "open at "+line(e))
@@ -285,6 +285,13 @@ func remainingText(s api.Shown) string {
 		return "at most " + ageText(time.Duration(*ms)*time.Millisecond) + ", when it came"
 	}
 	return ""
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func times(n int) string {

@@ -99,7 +99,7 @@ func (m *model) status() string {
 		s += fmt.Sprintf(", %d put away", all-open)
 	}
 	if m.begun && !m.offline {
-		s += fmt.Sprintf(", %d sessions", len(m.tree))
+		s += ", " + plural(len(m.tree), "session")
 	}
 	return s + " "
 }
@@ -122,7 +122,7 @@ func (m *model) alarms() []string {
 		}
 	}
 	if paused > 0 {
-		out = append(out, fmt.Sprintf("paused: %d sessions are left to their clients' own prompts", paused))
+		out = append(out, fmt.Sprintf("paused: %s left to the clients' own prompts", plural(paused, "session")))
 	}
 	if most := max(1, m.height/6); len(out) > most {
 		out = append(out[:most-1], fmt.Sprintf("%d more of these; permd sessions shows them", len(out)-most+1))
@@ -187,9 +187,9 @@ func (m *model) more() string {
 	case p.height < 1:
 		return "too small to read; only deny"
 	case below > 0 && !p.all:
-		return fmt.Sprintf("-- %d more lines; no allow before the end --", below)
+		return fmt.Sprintf("-- %s more; no allow before the end --", plural(below, "line"))
 	case below > 0:
-		return fmt.Sprintf("-- %d more lines --", below)
+		return fmt.Sprintf("-- %s more --", plural(below, "line"))
 	case !p.all:
 		return "-- end, but not all was read --"
 	}
