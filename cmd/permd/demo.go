@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"permd/ask"
 	"permd/desk"
 	"permd/desk/tui"
+	"permd/internal/host"
 	"permd/review"
 	"permd/session"
 )
@@ -120,6 +122,7 @@ func (a *app) demoEnd(d session.Dirs) error {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	err := a.stopDesk(ctx, d)
+	endAgents(filepath.Join(a.root, "work"))
 	for ctx.Err() == nil {
 		nodes, lerr := livingNodes(d)
 		if lerr != nil || len(nodes) == 0 {
@@ -133,11 +136,65 @@ func (a *app) demoEnd(d session.Dirs) error {
 	return errors.Join(err, errors.New("a node outlived its agent"))
 }
 
+// endAgents ends what is left of the demo's agents: a child outlives a lead
+// that was killed. Each told its process and its start time.
+func endAgents(work string) {
+	marks, _ := filepath.Glob(filepath.Join(work, "*.ready"))
+	for _, m := range marks {
+		b, err := os.ReadFile(m)
+		if err != nil {
+			continue
+		}
+		var pid int
+		var start uint64
+		if n, _ := fmt.Sscan(string(b), &pid, &start); n != 2 {
+			continue
+		}
+		if now, err := host.StartTime(pid); err == nil && now == start {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
 type demoStage struct {
 	app  *app
 	dirs session.Dirs
 	work string
 	opt  demoOptions
+
+	mu   sync.Mutex
+	dead bool        // the lead was killed
+	held []api.Shown // asks that are answered only then
+	say  func(api.Shown)
+}
+
+// holds keeps the ask during which the lead dies: what waits with the lead is
+// never answered, and what waits at the subagent itself only afterwards.
+func (s *demoStage) holds(x api.Shown) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.Ask.Body.Action.Command != "touch during.txt" {
+		return false
+	}
+	if s.dead && len(x.Ask.Header.Path) == 0 {
+		return false
+	}
+	s.held = append(s.held, x)
+	return true
+}
+
+// leadDied lets the held asks be answered.
+func (s *demoStage) leadDied() {
+	s.mu.Lock()
+	s.dead = true
+	held, say := s.held, s.say
+	s.held = nil
+	s.mu.Unlock()
+	for _, x := range held {
+		if say != nil && len(x.Ask.Header.Path) == 0 {
+			say(x)
+		}
+	}
 }
 
 // agent starts one agent as a process of its own.
@@ -174,12 +231,13 @@ func (s *demoStage) playKill(ctx context.Context, to *os.File) error {
 	if err != nil {
 		return err
 	}
-	err = s.awaitAsk(ctx, "touch during.txt", 1)
+	err = s.awaitAsk(ctx, "touch during.txt")
 	if err == nil {
 		fmt.Fprintf(to, "demo    kills the lead, process %d\n", lead.Process.Pid)
 		err = lead.Process.Signal(syscall.SIGKILL)
 	}
 	lead.Wait()
+	s.leadDied()
 	if err != nil {
 		return err
 	}
@@ -194,8 +252,8 @@ func (s *demoStage) playKill(ctx context.Context, to *os.File) error {
 	return again.Wait()
 }
 
-// awaitAsk waits until an ask for command waits somewhere after so many hops.
-func (s *demoStage) awaitAsk(ctx context.Context, command string, hops int) error {
+// awaitAsk waits until an ask for command waits somewhere.
+func (s *demoStage) awaitAsk(ctx context.Context, command string) error {
 	for {
 		nodes, err := livingNodes(s.dirs)
 		if err != nil {
@@ -207,7 +265,7 @@ func (s *demoStage) awaitAsk(ctx context.Context, command string, hops int) erro
 				continue
 			}
 			for _, x := range snap.Asks {
-				if x.Ask.Body.Action.Command == command && len(x.Ask.Header.Path) == hops {
+				if x.Ask.Body.Action.Command == command {
 					return nil
 				}
 			}
@@ -261,11 +319,8 @@ func (s *demoStage) answer(ctx context.Context, c *api.Answerer, e api.Event) {
 	case *api.Shown:
 		shown = []api.Shown{*x}
 	}
-	for _, x := range shown {
+	say := func(x api.Shown) {
 		cmd := x.Ask.Body.Action.Command
-		if cmd == "touch during.txt" && len(x.Ask.Header.Path) > 0 {
-			continue
-		}
 		ans := ask.AllowAnswer(x.Ask)
 		if strings.HasPrefix(cmd, "curl ") {
 			ans = ask.DenyAnswer(x.Ask, "no downloads in the demo")
@@ -281,6 +336,14 @@ func (s *demoStage) answer(ctx context.Context, c *api.Answerer, e api.Event) {
 			}
 		}
 		go c.Answer(ctx, ans) // the verdict comes on the connection this runs on
+	}
+	s.mu.Lock()
+	s.say = say
+	s.mu.Unlock()
+	for _, x := range shown {
+		if !s.holds(x) {
+			say(x)
+		}
 	}
 }
 

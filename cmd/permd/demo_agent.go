@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"permd/ask"
+	"permd/internal/host"
 	"permd/session"
 )
 
@@ -95,7 +96,11 @@ func (g *demoAgent) run(ctx context.Context, steps []demoStep) error {
 
 // mark tells the demo how far this agent is.
 func (g *demoAgent) mark(what string) error {
-	return os.WriteFile(filepath.Join(g.dir, g.role+"."+what), fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
+	start, err := host.StartTime(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(g.dir, g.role+"."+what), fmt.Appendf(nil, "%d %d\n", os.Getpid(), start), 0o600)
 }
 
 // act asks for one action and does it when it was let go.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -35,6 +37,33 @@ func policyCommand(a *app) *cobra.Command {
 
 func (a *app) store(d session.Dirs) *policy.Store {
 	return policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home})
+}
+
+// looking returns the rules in force for a command that only looks. Before
+// any rules were applied it reads the files itself: the first load by a node
+// is what applies them, and looking must not.
+func (a *app) looking(d session.Dirs) (func(project string) *policy.Policy, error) {
+	if _, err := os.Stat(filepath.Join(d.State, "policy-applied")); err == nil {
+		return a.store(d).Policy, nil
+	}
+	list, err := ruleFiles(d)
+	if err != nil {
+		return nil, err
+	}
+	var files []*policy.File
+	for _, f := range list {
+		b, err := os.ReadFile(f.name)
+		if err != nil {
+			return nil, &exitError{2, err}
+		}
+		file, err := policy.Decode(f.name, b, f.layer)
+		if err != nil {
+			return nil, &exitError{1, err}
+		}
+		files = append(files, file)
+	}
+	p := policy.Compile(files...)
+	return func(string) *policy.Policy { return p }, nil
 }
 
 // explained is one judged action.
@@ -88,7 +117,10 @@ func policyExplain(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			store := a.store(d)
+			rules, err := a.looking(d)
+			if err != nil {
+				return err
+			}
 			judge := func(in explainInput) error {
 				if in.Cwd == "" {
 					in.Cwd = cwd
@@ -99,7 +131,7 @@ func policyExplain(a *app) *cobra.Command {
 				if in.Home == "" {
 					in.Home = d.Home
 				}
-				x, err := explain(store, d, in)
+				x, err := explain(rules, d, in)
 				if err != nil {
 					return &exitError{2, err}
 				}
@@ -135,7 +167,7 @@ func eachLine(in io.Reader, judge func(explainInput) error) error {
 	return sc.Err()
 }
 
-func explain(store *policy.Store, d session.Dirs, in explainInput) (explained, error) {
+func explain(rules func(project string) *policy.Policy, d session.Dirs, in explainInput) (explained, error) {
 	act := ask.Action{Client: "explain", Tool: in.Tool, ClientTool: string(in.Tool), Cwd: in.Cwd, Project: in.Project, Home: in.Home,
 		Command: in.Command, URL: in.URL, Input: json.RawMessage("{}")}
 	switch in.Tool {
@@ -160,7 +192,7 @@ func explain(store *policy.Store, d session.Dirs, in explainInput) (explained, e
 		return explained{}, err
 	}
 	self := policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed}
-	r := policy.Decide(policy.Input{Action: &act, Origin: "explain", Here: "explain", Node: policy.Origin, Policy: store.Policy(project),
+	r := policy.Decide(policy.Input{Action: &act, Origin: "explain", Here: "explain", Node: policy.Origin, Policy: rules(project),
 		Now: policy.Clock{Boot: boot, Up: up}, View: paths.Disk{}, Self: &self})
 	x := explained{Verdict: r.Verdict, Reason: r.Reason, Units: r.Units, Paths: r.Paths, Reasons: []explainedReason{}}
 	for _, y := range r.Reasons {
@@ -206,36 +238,68 @@ func policyCheck(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			files := make([]ruleFile, 0, len(args))
+			for _, f := range args {
+				files = append(files, ruleFile{f, policy.LayerUser})
+			}
 			if len(args) == 0 {
-				s := a.store(d)
-				cwd, err := os.Getwd()
-				if err != nil {
+				if files, err = ruleFiles(d); err != nil {
 					return err
 				}
-				project, _ := policy.ProjectDir(cwd, d.Home, paths.Disk{})
-				s.Policy(project)
-				if err := s.Problem(); err != nil {
-					return &exitError{1, err}
-				}
-				if p := s.Pending(); p != nil {
-					fmt.Fprintln(a.out, "an edit that loosens waits for you; see: permd policy apply")
-				}
-				fmt.Fprintln(a.out, "no fault")
-				return nil
 			}
-			for _, f := range args {
-				b, err := os.ReadFile(f)
+			var faults error
+			for _, f := range files {
+				b, err := os.ReadFile(f.name)
 				if err != nil {
 					return &exitError{2, err}
 				}
-				if _, err := policy.Decode(f, b, policy.LayerUser); err != nil {
-					return &exitError{1, err}
+				if _, err := policy.Decode(f.name, b, f.layer); err != nil {
+					faults = errors.Join(faults, err)
 				}
 			}
-			fmt.Fprintln(a.out, "no fault")
+			if faults != nil {
+				return &exitError{1, faults}
+			}
+			fmt.Fprintf(a.out, "%d files, no fault\n", len(files))
 			return nil
 		},
 	}
+}
+
+type ruleFile struct {
+	name  string
+	layer policy.Layer
+}
+
+// ruleFiles are the rule files in force here. Looking at them makes nothing.
+func ruleFiles(d session.Dirs) ([]ruleFile, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	project, _ := policy.ProjectDir(cwd, d.Home, paths.Disk{})
+	var out []ruleFile
+	for _, g := range []struct {
+		glob  string
+		layer policy.Layer
+	}{
+		{filepath.Join(d.Managed, "*.toml"), policy.LayerManaged},
+		{filepath.Join(d.Config, "policy.toml"), policy.LayerUser},
+		{filepath.Join(d.Config, "policy.d", "*.toml"), policy.LayerUser},
+		{filepath.Join(project, ".permd", "policy.toml"), policy.LayerProject},
+	} {
+		if g.layer == policy.LayerProject && project == "" {
+			continue
+		}
+		names, err := filepath.Glob(g.glob)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			out = append(out, ruleFile{n, g.layer})
+		}
+	}
+	return out, nil
 }
 
 func policyApply(a *app) *cobra.Command {
@@ -365,7 +429,12 @@ func policyGrants(a *app) *cobra.Command {
 	return c
 }
 
+// keptGrants reads the grants of all sessions. Looking makes nothing: without
+// a state directory nothing was ever granted.
 func keptGrants(d session.Dirs) ([]policy.Kept, policy.Clock, error) {
+	if _, err := os.Stat(d.State); errors.Is(err, fs.ErrNotExist) {
+		return nil, policy.Clock{}, nil
+	}
 	g, err := policy.OpenGrants(d.State)
 	if err != nil {
 		return nil, policy.Clock{}, err

@@ -55,7 +55,7 @@ func reviewTail(a *app) *cobra.Command {
 			if !follow {
 				err = tailOnce(d.Review(), f, last, asJSON, print)
 			} else {
-				err = review.Follow(cmd.Context(), d.Review(), f, print)
+				err = followLast(cmd.Context(), d.Review(), f, last, print)
 			}
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
@@ -73,6 +73,21 @@ func reviewTail(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.Ask, "ask", "", "only of this ask")
 	c.Flags().StringVar(&f.Event, "event", "", "only of this event; with a dot at the end, of all that begin so")
 	return c
+}
+
+// followLast prints the last n records and goes on with what is added.
+func followLast(ctx context.Context, dir string, f review.Filter, n int, print func(review.Record) error) error {
+	skip := -n
+	if err := review.Scan(dir, f, func(review.Record) error { skip++; return nil }); err != nil {
+		return err
+	}
+	return review.Follow(ctx, dir, f, func(r review.Record) error {
+		if skip > 0 {
+			skip--
+			return nil
+		}
+		return print(r)
+	})
 }
 
 // tailOnce prints the last n records. Raw bytes are kept because a record's
