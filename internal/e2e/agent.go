@@ -57,7 +57,7 @@ func (a *Agent) Node() string { return session.NodeID(a.PID, a.Start) }
 
 // agentRequest is one line to an agent; agentReply the line back.
 type agentRequest struct {
-	Op    string // hook, spawn, run
+	Op    string // hook, spawn, run, wire
 	Gate  bool
 	Stdin string
 	Spec  *agentSpec
@@ -107,14 +107,18 @@ func (r *Rig) Agent(o AgentOptions) *Agent {
 	r.started = append(r.started, a)
 	r.mu.Unlock()
 	r.Until("agent "+o.Session+" to listen", 10*time.Second, func() bool {
-		_, err := os.Stat(a.sock)
-		return err == nil
+		c, err := net.Dial("unix", a.sock) // the file is there a moment before it listens
+		if err != nil {
+			return false
+		}
+		c.Close()
+		return true
 	})
 	return a
 }
 
 func startAgent(spec agentSpec, env []string) (*exec.Cmd, error) {
-	self, err := os.Executable()
+	self, err := program()
 	if err != nil {
 		return nil, err
 	}
@@ -239,6 +243,8 @@ func (s agentSpec) do(q agentRequest, c net.Conn) (r agentReply) {
 		return ticket(q.Stdin)
 	case "run":
 		return s.program(q)
+	case "wire":
+		return s.wire(q)
 	}
 	return agentReply{Err: "unknown op"}
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package e2e
 
 import (
@@ -54,6 +56,7 @@ type campaign struct {
 // TestSIGKILLCampaign kills agents, nodes, hooks and the desk at random
 // moments while asks travel over no, one and two hops.
 func TestSIGKILLCampaign(t *testing.T) {
+	t.Parallel()
 	runCampaign(t, New(t), kills)
 }
 

@@ -32,8 +32,11 @@ type Answer struct {
 // it is told deny or ask, or the hook ends with code 2.
 func (a Answer) Allowed() bool { return a.Code != 2 && a.Decision == "allow" }
 
-func (a *Agent) event(name string, t *Tool) string {
-	e := map[string]any{"session_id": a.Session, "transcript_path": "/dev/null", "cwd": a.r.Work,
+func (a *Agent) event(name string, t *Tool) string { return nativeEvent(a.Session, a.r.Work, name, t) }
+
+// nativeEvent is an event in the client's own words.
+func nativeEvent(session, cwd, name string, t *Tool) string {
+	e := map[string]any{"session_id": session, "transcript_path": "/dev/null", "cwd": cwd,
 		"permission_mode": "default", "hook_event_name": name}
 	if t != nil {
 		e["tool_name"], e["tool_input"] = t.Name, t.Input
@@ -46,7 +49,7 @@ func (a *Agent) event(name string, t *Tool) string {
 	}
 	b, err := json.Marshal(e)
 	if err != nil {
-		a.r.T.Fatal(err)
+		panic(err) // a map of strings
 	}
 	return string(b)
 }
@@ -114,8 +117,13 @@ func (p *Pending) Answer() (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	out := Answer{Code: r.Code, Stderr: r.Stderr}
-	s := strings.TrimSpace(r.Stdout)
+	return parseAnswer(r.Code, r.Stdout, r.Stderr)
+}
+
+// parseAnswer is what a client makes of what its hook printed.
+func parseAnswer(code int, stdout, stderr string) (Answer, error) {
+	out := Answer{Code: code, Stderr: stderr}
+	s := strings.TrimSpace(stdout)
 	if s == "" {
 		return out, nil
 	}

@@ -34,7 +34,7 @@ func (a *Agent) Run(stdin string, env []string, argv ...string) (code int, stdou
 
 // Helper runs one of helpers as a child of the agent.
 func (a *Agent) Helper(name, stdin string) (stdout string, err error) {
-	self, err := os.Executable()
+	self, err := program()
 	if err != nil {
 		return "", err
 	}

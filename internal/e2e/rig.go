@@ -28,6 +28,9 @@ import (
 	"permd/session"
 )
 
+// binEnv names the directory of binaries that are built already.
+const binEnv = "PERMD_E2E_BIN"
+
 // agentEnv makes the test binary an agent process.
 const agentEnv = "PERMD_E2E_AGENT"
 
@@ -54,13 +57,17 @@ var (
 func Binaries(t testing.TB) string {
 	t.Helper()
 	buildOnce.Do(func() {
+		if dir := os.Getenv(binEnv); dir != "" {
+			buildDir = dir // the process that started this one built them, and removes them
+			return
+		}
 		if buildDir, buildErr = os.MkdirTemp("", "permd-e2e-bin-"); buildErr != nil {
 			return
 		}
-		c := exec.Command("go", "build", "-o", buildDir+"/", "permd/cmd/permd", "permd/cmd/permd-hook")
-		c.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := c.CombinedOutput(); err != nil {
-			buildErr = fmt.Errorf("%w: %s", err, out)
+		if buildErr = goTool("build", "-o", buildDir+"/", "permd/cmd/permd", "permd/cmd/permd-hook"); buildErr == nil {
+			// The agents are this package's test binary without the race
+			// detector: there are many, and they are not what is tested.
+			buildErr = goTool("test", "-c", "-vet=off", "-o", filepath.Join(buildDir, agentProgram), "permd/internal/e2e")
 		}
 	})
 	if buildErr != nil {
@@ -69,8 +76,28 @@ func Binaries(t testing.TB) string {
 	return buildDir
 }
 
-func cleanBinaries() {
+// agentProgram is the agents' program beside the binaries.
+const agentProgram = "agent.test"
+
+func goTool(args ...string) error {
+	c := exec.Command("go", args...)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w: %s", args[0], err, out)
+	}
+	return nil
+}
+
+// program is what agents and helpers run.
+func program() (string, error) {
 	if buildDir != "" {
+		return filepath.Join(buildDir, agentProgram), nil
+	}
+	return os.Executable() // an agent that starts another
+}
+
+func cleanBinaries() {
+	if buildDir != "" && os.Getenv(binEnv) == "" {
 		os.RemoveAll(buildDir)
 	}
 }
