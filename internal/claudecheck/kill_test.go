@@ -19,7 +19,6 @@ import (
 	"permd/internal/host"
 	"permd/internal/realclient"
 	"permd/internal/standin"
-	"permd/review"
 	"permd/session"
 )
 
@@ -246,21 +245,6 @@ func (g *governed) tidy(names ...string) {
 
 // idle says whether the client waits for its person's words.
 func idle(screen string) bool { return !strings.Contains(screen, "esc to interrupt") }
-
-// wentWell checks the end of a test that killed something: no wire was tripped,
-// and the record was not tampered with.
-func (g *governed) wentWell() {
-	g.t.Helper()
-	for _, name := range []review.Name{review.RanUngated, review.RanOther} {
-		for _, x := range g.records(name) {
-			g.t.Errorf("a call that was let go tripped the wire: %s", x.Raw)
-		}
-	}
-	g.WaitFor("the nodes to end", limit, func() bool { return len(g.permd.Nodes()) == 0 })
-	if code, out := g.command("review", "verify"); code == 1 {
-		g.t.Errorf("permd review verify: %s", out)
-	}
-}
 
 // A node that dies while the client's dialog is open takes nothing along: the
 // person's yes counts, and is not held against the session.

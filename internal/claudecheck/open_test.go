@@ -85,6 +85,8 @@ func TestOffSwitchesAreDeniedToAgents(t *testing.T) {
 	off := []string{
 		"claude --bare -p hi", claude + " --bare -p hi", "claude --safe-mode -p hi", "env A=b claude -p hi --bare",
 		`claude --settings '{"disableAllHooks":true}' -p hi`, "claude --setting-sources project -p hi", "CLAUDE_CONFIG_DIR=/tmp/x claude -p hi",
+		"claude --restricted -p hi", "CLAUDE_CODE_SIMPLE=1 claude -p hi", "env CLAUDE_CODE_SAFE_MODE=1 claude -p hi", "export CLAUDE_CODE_RESTRICTED=1; claude -p hi",
+		"claude --settings off.json -p hi", "permd run -- claude --bare -p hi",
 	}
 	for _, command := range off {
 		steps = append(steps, standin.Bash(command+"; touch ran-off"))
@@ -106,7 +108,7 @@ func TestOffSwitchesAreDeniedToAgents(t *testing.T) {
 	}
 	g.quiet(false)
 	text, _ := g.doctor()
-	for _, want := range []string{"--bare", "--safe-mode", "--setting-sources", "disableAllHooks", "time-out", "tmux", "handed_to_client_dialog"} {
+	for _, want := range []string{"--bare", "--safe-mode", "--restricted", "--setting-sources", "CLAUDE_CODE_SIMPLE", "disableAllHooks", "time-out", "tmux", "handed_to_client_dialog"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("doctor does not speak of %s:\n%s", want, text)
 		}
