@@ -182,7 +182,7 @@ func BenchmarkLoad(b *testing.B) {
 	load := func(children, total int) float64 {
 		var list []*process
 		for range children {
-			list = append(list, run(b, job{Do: "child", Root: root, Node: childName(), Parent: "lead", Count: total / children}).ready())
+			list = append(list, run(b, job{Do: "child", Root: root, Node: childName(), Parent: "lead", Count: total / children, Warm: 5}).ready())
 		}
 		begin := time.Now()
 		for _, p := range list {
@@ -201,8 +201,8 @@ func BenchmarkLoad(b *testing.B) {
 		var r []float64
 		var rate float64
 		for range 3 {
-			few := load(10, 3000)
-			rate = load(100, 3000)
+			few := load(10, 4000)
+			rate = load(100, 4000)
 			r = append(r, rate/few)
 		}
 		b.ReportMetric(medianOf(r), "load-100-x-10")

@@ -58,7 +58,7 @@ type rootBox struct {
 	host.Files
 	path string
 	root *os.Root
-	in   *os.Root    // new, opened once: it is read all the time
+	in   *os.File    // new, opened once: it is read all the time
 	is   os.FileInfo // in's identity
 }
 
@@ -82,8 +82,8 @@ func openInbox(dir string) (inbox, error) {
 		return nil, err
 	}
 	b := &rootBox{Files: host.FilesOf(root), path: dir, root: root}
-	if b.in, err = root.OpenRoot(newDir); err == nil {
-		b.is, err = b.in.Stat(".")
+	if b.in, err = root.OpenFile(newDir, openDir, 0); err == nil {
+		b.is, err = b.in.Stat()
 	}
 	if err != nil {
 		b.Close()
@@ -106,17 +106,21 @@ func isAt(fi os.FileInfo, name string) bool {
 }
 
 func (b *rootBox) Read(name string, limit int64) ([]byte, error) {
-	return host.OpenPrivate(b.in, name, limit)
+	return readAt(int(b.in.Fd()), name, limit)
 }
 
 func (b *rootBox) Lstat(name string) (fs.FileInfo, error) { return b.root.Lstat(name) }
 
 // Remove removes a letter without looking its directory up again.
 func (b *rootBox) Remove(name string) error {
-	if dir, file := path.Split(name); dir == newDir+"/" {
-		return b.in.Remove(file)
+	dir, file := path.Split(name)
+	if dir != newDir+"/" {
+		return b.root.Remove(name)
 	}
-	return b.root.Remove(name)
+	if _, err := retryEINTR(func() (int, error) { return 0, unix.Unlinkat(int(b.in.Fd()), file, 0) }); err != nil {
+		return &fs.PathError{Op: "unlinkat", Path: name, Err: err}
+	}
+	return nil
 }
 
 func (b *rootBox) List(dir string) (lister, error) { return b.root.Open(dir) }
@@ -127,6 +131,67 @@ func (b *rootBox) Close() error {
 		err = errors.Join(err, b.in.Close())
 	}
 	return err
+}
+
+const openDir = os.O_RDONLY | unix.O_DIRECTORY
+
+// readAt is [host.OpenPrivate] for one name in an open directory, with half the
+// system calls: a regular file of ours alone, by its only name, not followed,
+// not waited for.
+func readAt(dir int, name string, limit int64) ([]byte, error) {
+	fd, err := retryEINTR(func() (int, error) {
+		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	})
+	switch err {
+	case nil:
+	case unix.ELOOP:
+		return nil, &host.FileError{Name: name, Problem: "is a symbolic link"}
+	case unix.ENXIO, unix.EOPNOTSUPP:
+		return nil, &host.FileError{Name: name, Problem: "is not a regular file"}
+	default:
+		return nil, &host.FileError{Name: name, Problem: "cannot be read", Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &host.FileError{Name: name, Problem: "cannot be read", Err: err}
+	}
+	problem := ""
+	switch {
+	case uint32(st.Mode)&unix.S_IFMT != unix.S_IFREG:
+		problem = "is not a regular file"
+	case int(st.Uid) != os.Geteuid():
+		problem = "belongs to another user"
+	case st.Nlink != 1:
+		problem = "has another name"
+	case uint32(st.Mode)&0o022 != 0:
+		problem = "may be written by others"
+	case st.Size > limit:
+		problem = "is too large"
+	}
+	if problem != "" {
+		return nil, &host.FileError{Name: name, Problem: problem}
+	}
+	// A byte more than there is: one that grows while it is read is no letter.
+	buf := make([]byte, st.Size+1)
+	n, err := io.ReadFull(fdReader(fd), buf)
+	switch {
+	case err == nil:
+		return nil, &host.FileError{Name: name, Problem: "grew while it was read"}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return buf[:n], nil
+	}
+	return nil, &host.FileError{Name: name, Problem: "cannot be read", Err: err}
+}
+
+type fdReader int
+
+func (f fdReader) Read(b []byte) (int, error) {
+	n, err := retryEINTR(func() (int, error) { return unix.Read(int(f), b) })
+	if n <= 0 && err == nil {
+		return 0, io.EOF
+	}
+	return max(n, 0), err
 }
 
 // dirTarget writes into tmp and new of a mailbox through their descriptors,
@@ -148,9 +213,8 @@ func openTarget(dir string) (target, error) {
 	}
 	defer root.Close()
 	t := &dirTarget{path: dir}
-	const how = os.O_RDONLY | unix.O_DIRECTORY
-	if t.tmp, err = root.OpenFile(tmpDir, how, 0); err == nil {
-		if t.new, err = root.OpenFile(newDir, how, 0); err == nil {
+	if t.tmp, err = root.OpenFile(tmpDir, openDir, 0); err == nil {
+		if t.new, err = root.OpenFile(newDir, openDir, 0); err == nil {
 			t.is, err = t.new.Stat()
 		}
 	}

@@ -199,14 +199,12 @@ func (p *Parent) wait(ctx context.Context, l *link, w *wait, a *ask.Ask) (ask.De
 	none := ask.Decision{Ask: a.Body.ID, Digest: a.Digest, Outcome: ask.Unavailable, By: ask.By{Kind: ask.KindUnavailable}}
 	begin := time.Now()
 	st := waiting{timeout: p.Timeout}
-	tick := time.NewTicker(judgeEvery)
-	defer tick.Stop()
-	limit := time.NewTimer(time.Hour)
-	defer limit.Stop()
-	due := begin
+	due := begin.Add(judgeEvery) // of the next look at the parent
+	alarm := time.NewTimer(judgeEvery)
+	defer alarm.Stop()
 	for first := true; ; first = false {
 		var late time.Duration
-		judge := !first
+		judge := false
 		if !first {
 			select {
 			case d := <-w.decided:
@@ -221,11 +219,10 @@ func (p *Parent) wait(ctx context.Context, l *link, w *wait, a *ask.Ask) (ask.De
 			case <-ctx.Done():
 				return p.withdrawn(none), context.Cause(ctx)
 			case <-w.stirred:
-				judge = false
-			case <-limit.C:
-			case at := <-tick.C:
-				late = max(0, at.Sub(due)-judgeEvery)
-				due = at
+			case <-alarm.C:
+				if now := time.Now(); !now.Before(due) {
+					judge, late, due = true, now.Sub(due), now.Add(judgeEvery)
+				}
 			}
 		}
 		if p.Links.cfg.Server.isDeaf() {
@@ -255,9 +252,11 @@ func (p *Parent) wait(ctx context.Context, l *link, w *wait, a *ask.Ask) (ask.De
 			d.Reason = fmt.Sprintf("no one answered: waited %s for %s", p.Timeout, v.Reason())
 			return d, nil
 		}
+		wake := time.Until(due)
 		if next > 0 {
-			limit.Reset(time.Until(begin.Add(next)))
+			wake = min(wake, time.Until(begin.Add(next)))
 		}
+		alarm.Reset(wake)
 	}
 }
 

@@ -35,6 +35,7 @@ type job struct {
 	ID     string // prefix of ask ids
 	Record string // file that the parent records its decisions in
 	NoFile bool   // no file events: inotify is used up
+	Warm   int    // asks before ready, which are not counted
 }
 
 const jobEnv = "FORWARDING_JOB"
@@ -210,12 +211,27 @@ func childProcess() error {
 	if err := r.links.Connect(context.Background(), j.Parent); err != nil {
 		return err
 	}
+	p := &Parent{Links: r.links, Session: sess, Target: j.Parent, Node: j.Parent, Judge: liveness.New(r.dirs), Timeout: DefaultTimeout}
+	for i := range j.Warm {
+		a, err := testAsk(sess, fmt.Sprintf("warm-%s-%d", j.Node, i))
+		if err != nil {
+			return err
+		}
+		if _, err := p.Authorize(context.Background(), a); err != nil {
+			return err
+		}
+	}
+	asks := make([]*ask.Ask, j.Count) // sealing is no part of relaying
+	for i := range asks {
+		if asks[i], err = testAsk(sess, fmt.Sprintf("%s%s-%d", j.ID, j.Node, i)); err != nil {
+			return err
+		}
+	}
 	fmt.Println("ready")
 	in := bufio.NewReader(os.Stdin)
 	if _, err := in.ReadString('\n'); err != nil {
 		return nil
 	}
-	p := &Parent{Links: r.links, Session: sess, Target: j.Parent, Node: j.Parent, Judge: liveness.New(r.dirs), Timeout: DefaultTimeout}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // the test's end of input is the end
 		_, _ = io.Copy(io.Discard, in)
@@ -227,10 +243,7 @@ func childProcess() error {
 	for e := range max(1, j.Each) {
 		work.Go(func() {
 			for i := e; i < j.Count; i += max(1, j.Each) {
-				a, err := testAsk(sess, fmt.Sprintf("%s%s-%d", j.ID, j.Node, i))
-				if err != nil {
-					panic(err)
-				}
+				a := asks[i]
 				begin := time.Now()
 				d, err := p.Authorize(ctx, a)
 				took := time.Since(begin)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -22,9 +23,13 @@ import (
 
 // pipe is a connection in memory: frames through channels, which virtual time
 // understands.
+//
+// It greases (T18): between frames it sends some of types that nobody knows,
+// which may be answered, and must never matter.
 type pipe struct {
 	in, out chan api.Frame
 	ends    *pipeEnds
+	sent    int
 }
 
 type pipeEnds struct {
@@ -33,8 +38,8 @@ type pipeEnds struct {
 }
 
 func newPipe() (a, b *pipe) {
-	x, y, ends := make(chan api.Frame, 16), make(chan api.Frame, 16), &pipeEnds{gone: make(chan struct{})}
-	return &pipe{x, y, ends}, &pipe{y, x, ends}
+	x, y, ends := make(chan api.Frame, 256), make(chan api.Frame, 256), &pipeEnds{gone: make(chan struct{})}
+	return &pipe{in: x, out: y, ends: ends}, &pipe{in: y, out: x, ends: ends}
 }
 
 func (p *pipe) Read() (api.Frame, error) {
@@ -60,6 +65,16 @@ func (p *pipe) Write(t string, n uint64, body any) error {
 		}
 		f.B = json.RawMessage(b)
 	}
+	if p.sent++; p.sent > 1 && rand.IntN(3) == 0 {
+		grease := api.Frame{T: fmt.Sprintf("grease-%d", rand.IntN(1000)), N: rand.Uint64N(9), B: json.RawMessage(`{"allow":true}`)}
+		if err := p.send(grease); err != nil {
+			return err
+		}
+	}
+	return p.send(f)
+}
+
+func (p *pipe) send(f api.Frame) error {
 	select {
 	case <-p.ends.gone:
 		return io.ErrClosedPipe
