@@ -69,10 +69,7 @@ func TestTheSystemFileSurvivesEveryOffSwitch(t *testing.T) {
 func (g *governed) etc() []string {
 	g.t.Helper()
 	etc := filepath.Join(g.Dir, "etc")
-	if out, err := exec.Command("cp", "-a", "/etc", etc).CombinedOutput(); err != nil {
-		g.t.Logf("cp /etc: %v: %.200s", err, out)
-		return nil
-	}
+	_ = exec.Command("cp", "-a", "/etc", etc).Run() // some of it only root may read, and none of that is needed
 	space := []string{"unshare", "--mount", "sh", "-ec", `mount --bind "$1" /etc; shift; exec "$@"`, "sh", etc}
 	if os.Getuid() != 0 {
 		space = append([]string{"unshare", "--user", "--map-root-user"}, space[1:]...)
@@ -84,9 +81,6 @@ func (g *governed) etc() []string {
 	}
 	if out, err := exec.Command(setup[0], setup[1:]...).CombinedOutput(); err != nil {
 		g.t.Fatalf("permd setup --system: %v: %s", err, out)
-	}
-	if _, err := os.Stat("/etc/claude-code/managed-settings.d/50-permd.json"); err == nil && !strings.HasPrefix(g.Dir, "/etc") {
-		g.t.Log("this machine has a file of root's of its own")
 	}
 	return space
 }
