@@ -286,12 +286,42 @@ path = "~/.ssh/**"
 	}
 }
 
+func TestMCPArgumentsAreProtected(t *testing.T) {
+	p := rules(t, "[[rule]]\naction = \"allow\"\nserver = \"fs\"\n")
+	for _, c := range []struct {
+		name, path string
+		want       ask.Verdict
+	}{
+		{"write_file", "~/.claude/settings.json", ask.Deny}, {"read_file", "~/.claude/settings.json", ask.Allow}, {"write_file", home + "/.bashrc", ask.Deny},
+		{"read_file", home + "/.local/state/permd/x", ask.Deny}, {"write_file", ".git/hooks/x", ask.Prompt}, {"get_file", ".git/config", ask.Allow}, {"write_file", "a.go", ask.Allow},
+	} {
+		a := mcp("fs", c.name)
+		a.Input = json.RawMessage(`{"path":"` + c.path + `"}`)
+		in := input(p, a)
+		in.Self = self
+		if r := Decide(in); r.Verdict != c.want {
+			t.Errorf("%s %s: %s, want %s: %s", c.name, c.path, r.Verdict, c.want, r.Reason)
+		}
+	}
+}
+
 func TestBrokenPolicyAsksForEverything(t *testing.T) {
 	p := Compile(file(t, "p", "[[rule]]\naction = \"deny\"\ncommand = \"rm *\"\n", LayerUser))
 	p.broken = "the rules cannot be read: x:1:2: y"
 	for cmd, want := range map[string]ask.Verdict{"ls": ask.Prompt, "rm x": ask.Deny, "permd desk": ask.Deny} {
 		if r := decide(p, bash(cmd)); r.Verdict != want || r.Grantable {
 			t.Errorf("%q: %s, want %s", cmd, r.Verdict, want)
+		}
+	}
+}
+
+// A rule that fails is at least as strict as it says.
+func TestARuleThatFails(t *testing.T) {
+	for action, want := range map[ask.Verdict]ask.Verdict{ask.Deny: ask.Deny, ask.Prompt: ask.Prompt, ask.Allow: ask.Prompt} {
+		p := rules(t, "[[rule]]\naction = \""+action.String()+"\"\ncommand = \"x *\"\n")
+		p.commands["x"][0].argv.words = []wild{{parts: []string{}}} // no file can say this
+		if r := decide(p, bash("x y")); r.Verdict != want {
+			t.Errorf("%s: %s, want %s", action, r.Verdict, want)
 		}
 	}
 }

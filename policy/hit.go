@@ -7,6 +7,17 @@ import (
 	"permd/policy/paths"
 )
 
+// speaks is hits, for a rule that may fail: one that would forbid then does,
+// one that would permit does not.
+func (j *judge) speaks(r *rule, s *subject) (hit bool) {
+	defer func() {
+		if recover() != nil {
+			hit = !r.prove
+		}
+	}()
+	return j.hits(r, s)
+}
+
 // hits reports whether rule r speaks of subject s. A rule that proves must be
 // certain of it; any other one suspects.
 func (j *judge) hits(r *rule, s *subject) bool {

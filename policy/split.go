@@ -171,6 +171,10 @@ func (j *judge) splitArguments() {
 		return
 	}
 	const most = 64
+	how := accessAny
+	if readsByName(j.in.Action.MCP.Name) {
+		how = accessRead
+	}
 	n := 0
 	var walk func(v any, key string, depth int)
 	walk = func(v any, key string, depth int) {
@@ -189,11 +193,23 @@ func (j *judge) splitArguments() {
 		case string:
 			if name, ok := pathArgument(key, x); ok {
 				n++
-				j.addPath(name, "", subject{unit: -1, how: accessAny})
+				j.addPath(name, "", subject{unit: -1, how: how})
 			}
 		}
 	}
 	walk(v, "", 0)
+}
+
+// readsByName reports whether a tool is called like one that changes nothing.
+// It only keeps reading from being denied as if it were writing.
+func readsByName(tool string) bool {
+	tool = strings.ToLower(tool)
+	for _, verb := range []string{"read", "get", "list", "search", "view", "stat", "find", "info", "show"} {
+		if strings.HasPrefix(tool, verb) {
+			return true
+		}
+	}
+	return false
 }
 
 // pathArgument reports whether an argument is a path: by its look, or by its

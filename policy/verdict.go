@@ -57,7 +57,7 @@ func (f *found) add(j *judge, r *rule, s *subject) {
 func (j *judge) verdict(s *subject) ask.Verdict {
 	var f found
 	j.rulesFor(s, func(r *rule) {
-		if j.hits(r, s) {
+		if j.speaks(r, s) {
 			f.add(j, r, s)
 		}
 	})
