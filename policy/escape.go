@@ -35,6 +35,10 @@ func escapes(u *shell.Unit) string {
 		}
 	}
 	switch name {
+	case "env", "sudo", "doas":
+		if armsEnvironment(args) {
+			return escapeText
+		}
 	case "git":
 		if gitEscapes(args) {
 			return escapeText
@@ -51,6 +55,21 @@ func escapes(u *shell.Unit) string {
 		}
 	}
 	return ""
+}
+
+// plainVariables change how programs print, not what they do.
+var plainVariables = map[string]bool{"TZ": true, "LANG": true, "LANGUAGE": true, "NO_COLOR": true, "FORCE_COLOR": true, "CLICOLOR": true, "TERM": true, "COLUMNS": true, "LINES": true, "CI": true}
+
+// armsEnvironment reports whether words set a variable that may make the
+// program after them another one.
+func armsEnvironment(args []shell.Word) bool {
+	for _, a := range args {
+		name, _, ok := strings.Cut(a.Text, "=")
+		if ok && shell.ValidName(name) && !plainVariables[name] && !strings.HasPrefix(name, "LC_") {
+			return true
+		}
+	}
+	return false
 }
 
 func escapeOption(list, letters, s string) bool {

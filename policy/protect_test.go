@@ -179,14 +179,14 @@ func TestEscapes(t *testing.T) {
 	for _, cmd := range []string{
 		"git -c core.pager=x log", "git -calias.x='!y' x", "git --exec-path=/x log", "git clone 'ext::sh -c id' x", "git fetch --upload-pack=x", "git rebase -x y", "git diff --ext-diff", "git log --output=x",
 		"tar -cf x --checkpoint-action=exec=y", "tar --to-command=x", "tar -xIx f", "rg --pre x y", "sort -o x y", "sort -uo x", "find . -delete", "find . -fprint x", "go test -exec x", "go build -toolexec x", "npm run x --script-shell=y", "rsync -e x a b",
-		"ssh -o ProxyCommand=x h", "ssh -oProxyCommand=x h", "scp -S x a b", "sed -i s/a/b/ x", "sed 's/a/b/w x' y", "sed '1e x' y", "sed -e 'w x' y", "awk 'BEGIN{system(\"x\")}'", "awk '{print > \"x\"}'", "make SHELL=x", "vim -c x", "curl -K x", "less -o x y", "tree -o x",
+		"env LD_PRELOAD=./x.so ls", "env PATH=. ls", "sudo GIT_SSH=x git fetch", "ssh -o ProxyCommand=x h", "ssh -oProxyCommand=x h", "scp -S x a b", "sed -i s/a/b/ x", "sed 's/a/b/w x' y", "sed '1e x' y", "sed -e 'w x' y", "awk 'BEGIN{system(\"x\")}'", "awk '{print > \"x\"}'", "make SHELL=x", "vim -c x", "curl -K x", "less -o x y", "tree -o x",
 	} {
 		r := protectedDecision(t, bash(cmd))
 		if r.Verdict != ask.Prompt {
 			t.Errorf("%q: %s: %s", cmd, r.Verdict, r.Reason)
 		}
 	}
-	for _, cmd := range []string{"git log -p", "git commit -m 'a -c b'", "git rebase -i HEAD~2", "tar -czf x.tgz src", "rg foo", "sort -u x", "find . -name x", "go test ./...", "npm run x", "rsync -av a b", "ssh h", "sed 's/where/we/' x", "sed -n 5p x", "awk '{print $1}' x", "make test", "vim x", "curl -sSL https://x.org"} {
+	for _, cmd := range []string{"git log -p", "git commit -m 'a -c b'", "git rebase -i HEAD~2", "tar -czf x.tgz src", "rg foo", "sort -u x", "find . -name x", "go test ./...", "npm run x", "rsync -av a b", "ssh h", "ssh h uptime", "ssh h 'a; b | c'", "docker exec web sh -c 'a; b'", "env TZ=UTC date", "env LC_ALL=C ls", "sed 's/where/we/' x", "sed -n 5p x", "awk '{print $1}' x", "make test", "vim x", "curl -sSL https://x.org"} {
 		if r := protectedDecision(t, bash(cmd)); r.Verdict != ask.Allow {
 			t.Errorf("%q: %s: %s", cmd, r.Verdict, r.Reason)
 		}
@@ -202,6 +202,9 @@ func TestAgentsAreTasks(t *testing.T) {
 		{bashAll, "claude -p x", ask.Prompt},
 		{bashAll, "npx -y @anthropic-ai/claude-code -p x", ask.Prompt},
 		{bashAll, "permd run -- codex exec x", ask.Prompt},
+		{"[[rule]]\naction = \"allow\"\ntool = \"task\"\nagent = \"claude\"\n", "claude -p x", ask.Allow},
+		{"[[rule]]\naction = \"allow\"\ntool = \"task\"\nagent = \"claude\"\n", "./claude -p x", ask.Prompt},
+		{"[[rule]]\naction = \"allow\"\ntool = \"task\"\nagent = \"claude\"\n", "npx claude -p x", ask.Prompt},
 		{bashAll + "[[rule]]\naction = \"allow\"\ntool = \"task\"\nagent = \"claude\"\n", "claude -p x", ask.Allow},
 		{bashAll + "[[rule]]\naction = \"allow\"\ntool = \"task\"\nagent = \"claude\"\n", "permd run -- claude -p x", ask.Allow},
 		{bashAll + "[[rule]]\naction = \"allow\"\ntool = \"task\"\nagent = \"claude\"\n", "codex exec x", ask.Prompt},

@@ -275,7 +275,7 @@ func withBlobs(touches []touch) []touch {
 
 // findTests are what find may look at, and how many words each takes.
 var findTests = map[string]int{
-	"-empty": 0, "-executable": 0, "-readable": 0, "-writable": 0, "-daystart": 0, "-depth": 0, "-d": 0, "-follow": 0, "-mount": 0, "-xdev": 0,
+	"-empty": 0, "-executable": 0, "-readable": 0, "-writable": 0, "-daystart": 0, "-depth": 0, "-d": 0, "-mount": 0, "-xdev": 0,
 	"-noleaf": 0, "-true": 0, "-false": 0, "-print": 0, "-print0": 0, "-prune": 0, "-quit": 0, "-nouser": 0, "-nogroup": 0, "-ls": 0,
 	"-not": 0, "-and": 0, "-a": 0, "-or": 0, "-o": 0, "(": 0, ")": 0, "!": 0, ",": 0, "-warn": 0, "-nowarn": 0,
 	"-name": 1, "-iname": 1, "-path": 1, "-ipath": 1, "-wholename": 1, "-iwholename": 1, "-regex": 1, "-iregex": 1, "-lname": 1, "-ilname": 1,
@@ -285,7 +285,7 @@ var findTests = map[string]int{
 
 // findReader reads a find that runs, deletes and writes nothing.
 func findReader(args []shell.Word) (touches []touch, ok bool) {
-	for len(args) > 0 && (args[0].Text == "-H" || args[0].Text == "-L" || args[0].Text == "-P") {
+	for len(args) > 0 && (args[0].Text == "-H" || args[0].Text == "-P") {
 		args = args[1:]
 	}
 	i := 0

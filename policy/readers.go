@@ -9,16 +9,19 @@ import (
 var sums = &reader{flags: "btz", long: "binary text zero tag"}
 
 var grep = &reader{
-	flags: "acEFGhHiIlLnoPqrRsTUvVwxyzZb", values: "ABCmeDd", files: "f", digits: true, script: true, unless: "-e -f --regexp --file",
+	flags: "acEFGhHiIlLnoPqrsTUvVwxyzZb", values: "ABCmeDd", files: "f", digits: true, script: true, unless: "-e -f --regexp --file",
 	long: "basic-regexp extended-regexp fixed-strings perl-regexp ignore-case no-ignore-case invert-match word-regexp line-regexp count " +
 		"files-with-matches files-without-match only-matching quiet silent no-messages byte-offset with-filename no-filename line-number " +
-		"initial-tab null null-data recursive dereference-recursive text line-buffered version help",
+		"initial-tab null null-data recursive text line-buffered version help",
 	longVal: "regexp after-context before-context context max-count label include exclude exclude-dir color[=] colour[=] binary-files directories devices",
-	deep:    "-r -R --recursive --dereference-recursive", hidden: "-r -R --recursive --dereference-recursive",
+	deep:    "-r --recursive", hidden: "-r --recursive",
 }
 
 // words are programs that print or ignore their words.
 var words = &reader{words: true, text: true}
+
+// Options that follow links on the way through a tree are left out: what is
+// behind a link may lie anywhere.
 
 // readers are the programs of the class "read-only". git and find have
 // grammars of their own.
@@ -51,10 +54,10 @@ var readers = map[string]*reader{
 		longVal: "color[=] classify[=] sort time time-style format indicator-style quoting-style hide ignore block-size tabsize width hyperlink[=]"},
 	"stat": {flags: "LftZ", values: "c", names: true, long: "dereference file-system terse", longVal: "format printf"},
 	"file": {flags: "bhikLnNprsv0", names: true, long: "brief mime mime-type mime-encoding no-dereference dereference keep-going extension raw"},
-	"du": {flags: "abchHkLlmsSx0", values: "dtB", names: true, cwd: true, long: "all apparent-size bytes total human-readable summarize one-file-system count-links null",
+	"du": {flags: "abchHklmsSx0", values: "dtB", names: true, cwd: true, long: "all apparent-size bytes total human-readable summarize one-file-system count-links null",
 		longVal: "max-depth threshold block-size exclude time[=]"},
 	"df":   {flags: "ahHikklPT", values: "txB", names: true, long: "all human-readable si inodes local portability print-type total", longVal: "type exclude-type block-size output[=]"},
-	"tree": {flags: "adfilpsughDFqNQrtUvxC", values: "LPI", names: true, cwd: true, long: "dirsfirst noreport prune du gitignore", longVal: "filelimit sort charset"},
+	"tree": {flags: "adfipsughDFqNQrtUvxC", values: "LPI", names: true, cwd: true, long: "dirsfirst noreport prune du gitignore", longVal: "filelimit sort charset"},
 	"cat":  {flags: "AbeEnstTuv", long: "show-all number number-nonblank show-ends show-nonprinting show-tabs squeeze-blank"},
 	"tac":  {flags: "br", values: "s"},
 	"head": {flags: "qvz", values: "nc", digits: true, long: "quiet silent verbose zero-terminated", longVal: "lines bytes"},
@@ -62,11 +65,11 @@ var readers = map[string]*reader{
 	"wc":   {flags: "clmwL", long: "bytes chars lines words max-line-length", longVal: "total"},
 	"grep": grep, "egrep": grep, "fgrep": grep,
 	"rg": {
-		flags: "acFHhiIlLnNopPqsSUuvwx0.", values: "ABCEegGjmMrtTd", files: "f", script: true, unless: "-e -f --regexp --file --files --type-list",
+		flags: "acFHhiIlnNopPqsSUuvwx0.", values: "ABCEegGjmMrtTd", files: "f", script: true, unless: "-e -f --regexp --file --files --type-list",
 		long: "case-sensitive ignore-case smart-case count count-matches files files-with-matches files-without-match fixed-strings word-regexp " +
 			"line-regexp line-number no-line-number hidden no-hidden no-ignore no-ignore-vcs no-ignore-parent multiline multiline-dotall only-matching " +
 			"passthru pretty quiet heading no-heading vimgrep json trim invert-match with-filename no-filename no-messages null text stats type-list " +
-			"pcre2 follow no-follow column no-column unrestricted byte-offset crlf one-file-system no-config version help",
+			"pcre2 no-follow column no-column unrestricted byte-offset crlf one-file-system no-config version help",
 		longVal: "regexp glob iglob type type-not after-context before-context context max-count max-depth max-columns max-filesize color colors " +
 			"encoding engine replace sort sortr threads path-separator context-separator",
 		deep: "*", hidden: "-. -u --hidden --unrestricted"},
@@ -78,9 +81,9 @@ var readers = map[string]*reader{
 	"tr":   {flags: "cCdst", text: true, long: "complement delete squeeze-repeats truncate-set1"},
 	"nl":   {flags: "p", values: "bdfhilnsvw"}, "rev": {}, "fold": {flags: "bs", values: "w"}, "expand": {flags: "i", values: "t"},
 	"column": {flags: "tnexR", values: "sco"}, "paste": {flags: "sz", values: "d"}, "comm": {flags: "123z", long: "nocheck-order check-order total", longVal: "output-delimiter"},
-	"diff": {flags: "abBdeEiNnpqrstTuwyc", values: "CUIxW", digits: true, long: "brief report-identical-files unified context side-by-side recursive new-file ignore-case " +
+	"diff": {flags: "abBdeEiNnpqstTuwyc", values: "CUIxW", digits: true, long: "brief report-identical-files unified context side-by-side new-file ignore-case " +
 		"ignore-space-change ignore-all-space ignore-blank-lines text minimal suppress-common-lines no-dereference strip-trailing-cr normal ed rcs",
-		longVal: "unified[=] context[=] exclude ignore-matching-lines width label color[=] tabsize", deep: "-r --recursive", hidden: "-r --recursive"},
+		longVal: "unified[=] context[=] exclude ignore-matching-lines width label color[=] tabsize"},
 	"cmp":    {flags: "bls", values: "in", long: "print-bytes verbose quiet silent", longVal: "ignore-initial bytes"},
 	"md5sum": sums, "sha1sum": sums, "sha224sum": sums, "sha256sum": sums, "sha384sum": sums, "sha512sum": sums, "b2sum": sums, "cksum": sums,
 	"od": {flags: "abcdfhilosvx", values: "AjNtSw"}, "hexdump": {flags: "bcCdovx", values: "ens"},

@@ -1,6 +1,10 @@
 package policy
 
-import "permd/ask"
+import (
+	"strings"
+
+	"permd/ask"
+)
 
 // cover says what made a command certain as a whole, with all that it starts.
 type cover uint8
@@ -96,8 +100,10 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		return ask.Allow
 	case f.free || f.class:
 		return j.allowed(s, &f)
-	case s.kind == kindPath && !j.needed(s), s.kind == kindWeb && s.unit >= 0, s.kind == kindCommand && startsAgent(j.unit(s)) != "":
-		return ask.Allow // the command is judged, or the agent as a task
+	case s.kind == kindPath && !j.needed(s), s.kind == kindWeb && s.unit >= 0:
+		return ask.Allow // the command is judged
+	case s.kind == kindCommand && (j.unit(s).Remote || j.agentByName(s)):
+		return ask.Allow // what starts it is judged, or the agent as a task
 	case s.kind == kindTask && s.unit >= 0 && j.units[s.unit].named && j.in.Node != Claimed:
 		return ask.Allow
 	case s.kind != kindCommand && j.granted(s, false):
@@ -117,13 +123,26 @@ func (j *judge) allowed(s *subject, f *found) ask.Verdict {
 		return ask.Allow
 	}
 	why, hold := escapes(u), false
-	if why == "" && u.Inner != "" {
+	if why == "" && u.Inner != "" && !j.startsRemote(s.unit) {
 		why, hold = "the text that it hands to a shell is not one plain command: "+u.Inner, true
 	}
 	if why == "" {
 		return ask.Allow
 	}
 	return j.ask(Reason{Kind: ask.KindBaseline, Unit: u.Text, Text: why}, hold)
+}
+
+// agentByName reports whether the command is an agent's client found by its
+// name: under a path it could be any program.
+func (j *judge) agentByName(s *subject) bool {
+	u := j.unit(s)
+	return startsAgent(u) != "" && !strings.Contains(u.Words[0].Text, "/") && s.argv != nil
+}
+
+// startsRemote reports whether what the unit starts runs elsewhere.
+func (j *judge) startsRemote(unit int) bool {
+	k := j.units[unit].starts
+	return k > 0 && j.script.Units[k].Remote
 }
 
 // needed reports whether a path must be allowed for itself.
