@@ -324,3 +324,50 @@ func TestEnds(t *testing.T) {
 		}
 	})
 }
+
+// A parent that comes back is another life: the child registers again, the
+// same ask is asked again, and letters under the old key are void (T16).
+func TestParentComesBack(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		first := w.node("lead", waits(make(chan error, 9)))
+		first.server.SetServing([]string{"lead"})
+		child := w.node("child", nil).childOf("lead")
+		a := newAsk(t, "child", "ask-1")
+		r := start(t.Context(), child.parent("lead"), a)
+		synctest.Wait()
+		var old []byte
+		var name string
+		first.box.Taken(func(n forwarding.Name, raw []byte) { name, old = n.String(), raw })
+		start(t.Context(), child.parent("lead"), newAsk(t, "child", "ask-2"))
+		synctest.Wait()
+		first.kill()
+		var lost *forwarding.ParentLostError
+		if res := <-r; !errors.As(res.err, &lost) {
+			t.Fatalf("%+v", res)
+		}
+		calls := 0
+		second := w.node("lead", func(c context.Context, in forwarding.Incoming) ask.Decision {
+			calls++
+			return allowBy(ask.KindUser)(c, in)
+		})
+		second.server.SetServing([]string{"lead"})
+		d, err := child.parent("lead").Authorize(t.Context(), a)
+		if err != nil || !d.Allows("ask-1", a.Digest) || calls != 1 {
+			t.Fatalf("%+v, %v, served %d times", d, err, calls)
+		}
+		if st, ok := child.links.State("lead"); !ok || st.Instance != "lead-2" {
+			t.Fatalf("%+v", st)
+		}
+		if len(old) == 0 {
+			t.Fatal("no letter was seen")
+		}
+		second.box.Plant(name, old)
+		synctest.Wait()
+		if calls != 1 {
+			t.Fatal("a letter of the parent's earlier life was served")
+		}
+		if len(second.box.Aside()) == 0 && !w.logged(forwarding.EventRefusedMail, "") {
+			t.Fatal("it was not reported")
+		}
+	})
+}

@@ -194,11 +194,12 @@ func (s *Server) dismiss(p *peer) {
 	if last {
 		delete(s.peers, p.reg.Node)
 	}
+	parent := s.ups[p.reg.Node] != nil
 	s.mu.Unlock()
 	if !last {
 		return // it registered again: what lies there is the new one's
 	}
-	if w, ok := s.cfg.Transport.(sweeper); ok {
+	if w, ok := s.cfg.Transport.(sweeper); ok && !parent {
 		w.Sweep(p.reg.Node)
 	}
 	s.beatNow()

@@ -104,10 +104,11 @@ type world struct {
 	nodes  map[string]*node
 	events []forwarding.Event
 	pids   int
+	lives  map[string]int
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, begin: time.Now(), nodes: map[string]*node{}, pids: 1000}
+	w := &world{t: t, begin: time.Now(), nodes: map[string]*node{}, pids: 1000, lives: map[string]int{}}
 	w.judge = liveness.NewWithClock(session.Dirs{}, func() (time.Duration, time.Duration, string) {
 		up := w.uptime()
 		return up, up, "boot"
@@ -164,15 +165,16 @@ func (w *world) mustLog(kind forwarding.EventKind, text string) {
 
 // node is one node of a world.
 type node struct {
-	w      *world
-	name   string
-	pid    int
-	box    *transporttest.MemoryBox
-	server *forwarding.Server
-	links  *forwarding.Uplinks
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-	sess   []api.ChildSession
+	w        *world
+	name     string
+	instance string
+	pid      int
+	box      *transporttest.MemoryBox
+	server   *forwarding.Server
+	links    *forwarding.Uplinks
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+	sess     []api.ChildSession
 
 	mu       sync.Mutex
 	serve    func(context.Context, forwarding.Incoming) ask.Decision
@@ -196,7 +198,7 @@ func (n *node) write(up time.Duration, serving []string, resting bool) error {
 		return nil
 	}
 	n.beats++
-	n.beat = &heartbeat.Beat{V: 1, Node: n.name, Instance: n.name + "-1", Counter: n.beats, Boot: "boot",
+	n.beat = &heartbeat.Beat{V: 1, Node: n.name, Instance: n.instance, Counter: n.beats, Boot: "boot",
 		UptimeNS: int64(up), Resting: resting, Serving: append([]string{}, serving...)}
 	return nil
 }
@@ -207,8 +209,9 @@ type option func(*forwarding.Config)
 func (w *world) node(name string, serve func(context.Context, forwarding.Incoming) ask.Decision, opts ...option) *node {
 	w.t.Helper()
 	w.pids++
-	n := &node{w: w, name: name, pid: w.pids, box: w.net.Open(name), serve: serve, alive: true}
-	cfg := forwarding.Config{Node: name, Instance: name + "-1", Transport: n.box, Beat: n, Log: w.log,
+	w.lives[name]++
+	n := &node{w: w, name: name, instance: fmt.Sprintf("%s-%d", name, w.lives[name]), pid: w.pids, box: w.net.Open(name), serve: serve, alive: true}
+	cfg := forwarding.Config{Node: name, Instance: n.instance, Transport: n.box, Beat: n, Log: w.log,
 		Serve: func(ctx context.Context, in forwarding.Incoming) ask.Decision {
 			n.mu.Lock()
 			f := n.serve

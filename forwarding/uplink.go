@@ -165,7 +165,7 @@ func (l *link) live() {
 	l.forget()
 	// What the parent decided before it went is there already, and counts.
 	srv.drain(l.u.ctx)
-	srv.detach(l)
+	srv.detach(l.u.ctx, l)
 	close(l.lost)
 	if l.u.cfg.Changed != nil {
 		l.u.cfg.Changed(l.node)
@@ -406,10 +406,23 @@ func (s *Server) attach(l *link) {
 	s.ups[l.node] = l
 }
 
-func (s *Server) detach(l *link) {
+func (s *Server) detach(ctx context.Context, l *link) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ups[l.node] == l {
+	last := s.ups[l.node] == l
+	if last {
 		delete(s.ups, l.node)
 	}
+	s.mu.Unlock()
+	if !last {
+		return // registered again: what lies there is for the new link
+	}
+	// What the dead parent left here is nobody's now.
+	_ = s.call(ctx, func() {
+		s.mu.Lock()
+		gone := s.ups[l.node] == nil && s.peers[l.node] == nil
+		s.mu.Unlock()
+		if w, ok := s.cfg.Transport.(sweeper); ok && gone {
+			w.Sweep(l.node)
+		}
+	})
 }

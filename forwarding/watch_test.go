@@ -3,12 +3,17 @@ package forwarding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"permd/api"
+	"permd/ask"
 )
 
 // An ask that arrives is noticed within a second by whatever way is left.
@@ -190,3 +195,75 @@ func isDir(p string) bool {
 type closeFunc func() error
 
 func (f closeFunc) Close() error { return f() }
+
+// Who sees mail by file events is not woken for it; who does not, is.
+func TestWakeUpsOnlyWhereNeeded(t *testing.T) {
+	for _, events := range []bool{true, false} {
+		t.Run(fmt.Sprintf("file events %v", events), func(t *testing.T) {
+			root := rootDir(t)
+			lead, err := openReal(root, "lead", nil, !events, func(c *Config) {
+				c.Serve = func(_ context.Context, in Incoming) ask.Decision {
+					return ask.Decision{Ask: in.Ask.Body.ID, Digest: in.Ask.Digest, Outcome: ask.Answered, Verdict: ask.Allow, By: ask.By{Kind: ask.KindUser, Surface: "x"}}
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lead.close()
+			child, err := openReal(root, "child", []api.ChildSession{{Session: "child", Parent: "lead", FoundBy: "x"}}, false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer child.close()
+			var wakes atomic.Int64
+			dial := child.links.cfg.Dial
+			child.links.cfg.Dial = func(ctx context.Context, node string) (Conn, error) {
+				c, err := dial(ctx, node)
+				return countWakes{c, &wakes}, err
+			}
+			p := &Parent{Links: child.links, Session: "child", Target: "lead", Node: "lead", Timeout: DefaultTimeout}
+			n := 0
+			one := func() {
+				t.Helper()
+				n++
+				a, err := testAsk("child", fmt.Sprintf("ask-%d", n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				if d, err := p.Authorize(t.Context(), a); err != nil || d.Verdict != ask.Allow {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				if took := time.Since(begin); took > 900*time.Millisecond {
+					t.Fatalf("took %s", took)
+				}
+			}
+			for deadline := time.Now().Add(5 * time.Second); ; {
+				before := wakes.Load()
+				one()
+				if quiet := wakes.Load() == before; quiet || !events && n > 20 {
+					if quiet != events {
+						t.Fatalf("woken %v", !quiet)
+					}
+					return
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("still woken for each letter")
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+}
+
+type countWakes struct {
+	Conn
+	n *atomic.Int64
+}
+
+func (c countWakes) Write(t string, n uint64, body any) error {
+	if t == api.TWake {
+		c.n.Add(1)
+	}
+	return c.Conn.Write(t, n, body)
+}

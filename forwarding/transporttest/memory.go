@@ -30,6 +30,7 @@ type MemoryBox struct {
 	letters map[string][]byte
 	aside   map[string][]byte
 	fail    func(forwarding.Name) error
+	taken   func(forwarding.Name, []byte)
 }
 
 var _ forwarding.Transport = (*MemoryBox)(nil)
@@ -100,6 +101,13 @@ func (b *MemoryBox) SetFail(f func(forwarding.Name) error) {
 	b.fail = f
 }
 
+// Taken has f told each letter that is taken from this box.
+func (b *MemoryBox) Taken(f func(forwarding.Name, []byte)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = f
+}
+
 // Plant puts bytes under a name as any process of the user could.
 func (b *MemoryBox) Plant(name string, raw []byte) {
 	b.mu.Lock()
@@ -134,8 +142,11 @@ func (b *MemoryBox) Take(f func(forwarding.Name, []byte) error) (more bool, err 
 			continue
 		}
 		b.mu.Lock()
-		raw := b.letters[s]
+		raw, taken := b.letters[s], b.taken
 		b.mu.Unlock()
+		if taken != nil {
+			taken(name, raw)
+		}
 		err := f(name, raw)
 		if errors.Is(err, forwarding.ErrLater) {
 			continue
