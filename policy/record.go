@@ -154,6 +154,28 @@ func Complete(a *ask.Action, view paths.View) {
 	}
 }
 
+// Moved names a file of a that does not lie any more where [Complete] found
+// it, "" when all do. It is for the moment before an action runs: a link that
+// was exchanged since the question leads elsewhere.
+func Moved(a *ask.Action, view paths.View) string {
+	r := paths.NewResolver(view, a.Cwd, a.Home)
+	found := map[string]bool{} // whether one of the places of a name is still right
+	var names []string
+	for _, p := range a.Paths {
+		if _, seen := found[p.Given]; !seen {
+			names = append(names, p.Given)
+		}
+		now := r.Place(p.Given)
+		found[p.Given] = found[p.Given] || now.Real == p.Real || p.Real == nowhere && !now.Sure()
+	}
+	for _, n := range names {
+		if !found[n] {
+			return n
+		}
+	}
+	return ""
+}
+
 // ProjectDir checks dir as the anchor of a session: what it returns is where
 // "inside the project" is, "" when dir is the home directory, a parent of it
 // or the root, and then nothing is inside. The error says so.

@@ -117,3 +117,26 @@ func TestProjectDir(t *testing.T) {
 		}
 	}
 }
+
+func TestMoved(t *testing.T) {
+	was := paths.Fixed{Links: map[string]string{proj + "/l": "/srv/x", proj + "/deep": "/srv/a/b"}}
+	for _, a := range []*ask.Action{onFile(ask.ToolWrite, "l/y"), bash("cp a l/y"), bash("cat deep/../y"), onFile(ask.ToolRead, "deep/../y"), onFile(ask.ToolRead, "/proc/self/fd/3"), bash("ls")} {
+		Complete(a, was)
+		if m := Moved(a, was); m != "" {
+			t.Errorf("%s %+v: %s has moved, and nothing has", a.Command, a.Paths, m)
+		}
+	}
+	now := paths.Fixed{Links: map[string]string{proj + "/l": "/etc"}}
+	for _, a := range []*ask.Action{onFile(ask.ToolWrite, "l/y"), bash("cp a l/y")} {
+		Complete(a, was)
+		if m := Moved(a, now); m != proj+"/l/y" {
+			t.Errorf("%s %+v: %q", a.Command, a.Paths, m)
+		}
+	}
+	cwd := bash("rm -rf out")
+	cwd.Cwd = proj + "/l"
+	Complete(cwd, was)
+	if m := Moved(cwd, now); m != proj+"/l" {
+		t.Errorf("the working directory is another one: %q", m)
+	}
+}

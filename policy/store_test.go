@@ -125,6 +125,22 @@ func TestLayersAddUp(t *testing.T) {
 	b.want("and so does its removal", map[string]ask.Verdict{"rm x": ask.Prompt, "make x": ask.Allow})
 }
 
+// Who serves judges by its own project's rules only what is from that project.
+func TestProjectRulesAreForTheProject(t *testing.T) {
+	b := newBench(t)
+	b.write("home/proj/.permd/policy.toml", denyRM)
+	for project, want := range map[string]ask.Verdict{b.project: ask.Deny, "/srv/other": ask.Prompt} {
+		a := bash("rm x")
+		a.Cwd, a.Project, a.Home = project, project, b.places.Home
+		for _, node := range []Node{Verified, Claimed} {
+			in := Input{Action: a, Origin: "child", Here: "s", Above: []string{"s"}, Node: node, Policy: b.store.Policy(b.project)}
+			if r := Decide(in); r.Verdict != want {
+				t.Errorf("%s at node %d: %s, want %s", project, node, r.Verdict, want)
+			}
+		}
+	}
+}
+
 // A file is looked at on each call; an edit in place in the same moment too.
 func TestEditsAreSeenAtOnce(t *testing.T) {
 	b := newBench(t)

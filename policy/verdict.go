@@ -61,7 +61,7 @@ func (f *found) add(j *judge, r *rule, s *subject) {
 func (j *judge) verdict(s *subject) ask.Verdict {
 	var f found
 	j.rulesFor(s, func(r *rule) {
-		if j.speaks(r, s) {
+		if j.ofThisProject(r) && j.speaks(r, s) {
 			f.add(j, r, s)
 		}
 	})
@@ -110,6 +110,12 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		return ask.Allow
 	}
 	return j.unruled(s)
+}
+
+// ofThisProject reports whether r is no rule of another project than the one
+// that the action is from: who serves has rules of its own project too.
+func (j *judge) ofThisProject(r *rule) bool {
+	return r.layer != LayerProject || j.in.Node == Origin || j.in.Policy.project == "" || j.in.Policy.project == j.in.Action.Project
 }
 
 // allowed is the verdict on what rules with a pattern allow. Such a rule
