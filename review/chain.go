@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // How much space is kept ahead of a file's end. Below reserveLow a file asks
@@ -112,6 +114,10 @@ func (c *chain) changed() (cause string, err error) {
 		return "stat_failed", err
 	}
 	named, err := c.disk.Stat(c.path())
+	if err == nil && linked(c.dir) {
+		// Those who read the record follow no link.
+		return "replaced", fmt.Errorf("%w: %q is a link now", ErrChanged, c.dir)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "deleted", fmt.Errorf("%w: %q is gone", ErrChanged, c.path())
@@ -125,6 +131,12 @@ func (c *chain) changed() (cause string, err error) {
 		return "written_to", fmt.Errorf("%w: %q was written to", ErrChanged, c.path())
 	}
 	return "", nil
+}
+
+// linked says whether a directory is not where its name says.
+func linked(dir string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(dir, &st) == nil && uint32(st.Mode)&unix.S_IFMT == unix.S_IFLNK
 }
 
 // brokenError is an error after which the file must be mended before anything
