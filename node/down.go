@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -199,14 +200,15 @@ func (n *Node) passOn(ctx context.Context, s *sess, a *ask.Ask, shown func()) (a
 	// A child's call is a sign of life below this session too: who answers for
 	// it now counts, not who did at its own last call.
 	choice := n.activate(ctx, s)
+	var lost *lostParent
 	for range maxMoves {
 		switch choice.Authority {
 		case selection.Relay:
 			d, err := n.up.authorize(ctx, s, a, choice, shown)
-			lost, ok := err.(*lostParent)
-			if !ok {
+			if !errors.As(err, &lost) {
 				return d, err
 			}
+			var ok bool
 			if choice, ok = n.reselect(ctx, s, lost); !ok {
 				return lost.decision(a, s.id), nil
 			}
@@ -226,7 +228,7 @@ func (n *Node) passOn(ctx context.Context, s *sess, a *ask.Ask, shown func()) (a
 			return authority.Denying{Session: s.id}.Authorize(ctx, a)
 		}
 	}
-	return authority.Unavailable(a, s.id, "parents came and went too often while this call waited"), nil
+	return lost.decision(a, s.id), nil
 }
 
 // relayInside has an ask decided by another session of this process: an

@@ -53,11 +53,11 @@ const causeTripped = "this session ran something that permd never let go; everyt
 // put asks whoever the selection names, and asks again elsewhere when a
 // parent goes away in the middle.
 func (n *Node) put(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, choice selection.Choice) clients.Reply {
+	var lost *lostParent
 	for range maxMoves {
 		switch choice.Authority {
 		case selection.Relay:
 			d, err := n.up.authorize(ctx, s, a, choice, nil)
-			var lost *lostParent
 			if !errors.As(err, &lost) {
 				return n.settle(ctx, s, ev, a, d, err)
 			}
@@ -76,7 +76,7 @@ func (n *Node) put(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, c
 		d, err := authority.Denying{Session: s.id}.Authorize(ctx, a)
 		return n.settle(ctx, s, ev, a, d, err)
 	}
-	return n.settle(ctx, s, ev, a, ask.Decision{}, errors.New("parents came and went too often while this call waited"))
+	return n.settle(ctx, s, ev, a, lost.decision(a, s.id), nil)
 }
 
 // maxMoves bounds how often one ask may move between authorities.

@@ -28,16 +28,16 @@ func (n *Node) reselect(ctx context.Context, s *sess, lost *lostParent) (c selec
 		if c.Authority != selection.Relay || c.Target.Session != lost.target {
 			return c, true
 		}
-		if waited || n.up.look(ctx, s, c.Target).Answer == liveness.Yes {
-			return c, !waited
-		}
-		if time.Now().After(until) {
+		if waited || time.Now().After(until) {
 			return c, false
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return c, false
+		}
+		if n.up.look(ctx, s, c.Target).Answer == liveness.Yes {
+			return c, true
 		}
 	}
 }
