@@ -166,6 +166,7 @@ func TestCallsWaitInTheGate(t *testing.T) {
 			if g.ran() != "ran-1" || len(g.records(review.HandedToClientDialog)) != 0 {
 				t.Errorf("ran %q", g.ran())
 			}
+			g.storyOf(g.waitRecord(review.AskUnavailable, 1)[0].Ask, []string{"permission_request.unavailable unavailable"}) // at once
 			term.Close()
 			g.quiet(true)
 		})
