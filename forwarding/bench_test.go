@@ -20,6 +20,7 @@ import (
 const (
 	benchRounds = 5
 	benchAsks   = 400 // a round
+	benchWarm   = 20  // before, on both sides of a comparison: a start is no relay
 )
 
 func quantile(d []time.Duration, q float64) time.Duration {
@@ -52,8 +53,9 @@ func yardstick(b *testing.B, name string) string {
 	return out
 }
 
-// bare asks count times through a yardstick's parent and child.
-func bare(b *testing.B, program, dir string, count int) []time.Duration {
+// bare asks count times through a yardstick's parent and child, after warm
+// times that are not counted.
+func bare(b *testing.B, program, dir string, count, warm int) []time.Duration {
 	b.Helper()
 	parent := exec.Command(program, "parent", dir)
 	in, err := parent.StdinPipe()
@@ -74,7 +76,7 @@ func bare(b *testing.B, program, dir string, count int) []time.Duration {
 	if s, err := bufio.NewReader(out).ReadString('\n'); err != nil || s != "ready\n" {
 		b.Fatal(s, err)
 	}
-	text, err := exec.Command(program, "child", dir, strconv.Itoa(count)).Output()
+	text, err := exec.Command(program, "child", dir, strconv.Itoa(count+warm)).Output()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -86,7 +88,10 @@ func bare(b *testing.B, program, dir string, count int) []time.Duration {
 		}
 		list = append(list, time.Duration(ns))
 	}
-	return list
+	if len(list) != count+warm {
+		b.Fatalf("%d answers to %d asks", len(list), count+warm)
+	}
+	return list[warm:]
 }
 
 // took checks answers and returns how long each took.
@@ -112,7 +117,7 @@ func childName() string { benchSeq++; return fmt.Sprintf("c%d", benchSeq) }
 // relay asks count times, one after the other, from one child process.
 func relay(b *testing.B, root string, count int) []time.Duration {
 	b.Helper()
-	p := run(b, job{Do: "child", Root: root, Node: childName(), Parent: "lead", Count: count}).ready()
+	p := run(b, job{Do: "child", Root: root, Node: childName(), Parent: "lead", Count: count, Warm: benchWarm}).ready()
 	return took(b, p.all(), count)
 }
 
@@ -127,13 +132,13 @@ func BenchmarkRelay(b *testing.B) {
 		var p50, p99 []float64
 		var ours []time.Duration
 		for i := range benchRounds {
-			base := bare(b, floor, filepath.Join(root, fmt.Sprintf("floor-%d-%d", b.N, i)), benchAsks)
+			base := bare(b, floor, filepath.Join(root, fmt.Sprintf("floor-%d-%d", b.N, i)), benchAsks, benchWarm)
 			d := relay(b, root, benchAsks)
 			ours = append(ours, d...)
 			p50 = append(p50, ratio(median(d), median(base)))
 			p99 = append(p99, ratio(quantile(d, 0.99), quantile(base, 0.99)))
 		}
-		slow := bare(b, poll, filepath.Join(root, fmt.Sprintf("poll-%d", b.N)), 4)
+		slow := bare(b, poll, filepath.Join(root, fmt.Sprintf("poll-%d", b.N)), 4, 0)
 		b.ReportMetric(medianOf(p50), "relay-p50-x-floor")
 		b.ReportMetric(medianOf(p99), "relay-p99-x-floor")
 		b.ReportMetric(ratio(median(slow), median(ours)), "relay-x-poll250")

@@ -452,14 +452,10 @@ func TestHello(t *testing.T) {
 // SIGKILL is seen as soon as the kernel has closed the lock; a node that comes
 // back under the same id is judged anew, and a reused pid means nothing.
 func TestSIGKILL(t *testing.T) {
-	rounds := 40
-	if testing.Short() {
-		rounds = 5
-	}
 	d := testDirs(t)
 	n := d.Node("n")
 	j := New(d)
-	for i := range rounds {
+	for i := range rounds(200) {
 		cmd := startHelper(t, n)
 		check(t, j.Judge(t.Context(), Target{Session: "a", Node: "n"}), Yes, Alive)
 		if err := cmd.Process.Kill(); err != nil {
@@ -473,25 +469,37 @@ func TestSIGKILL(t *testing.T) {
 	}
 }
 
+// rounds is how often a process is harmed (T11).
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 20
+	}
+	return n
+}
+
 // SIGSTOP leaves the lock held; only the beat tells.
 func TestSIGSTOP(t *testing.T) {
 	d := testDirs(t)
 	n := d.Node("n")
-	cmd := startHelper(t, n)
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	for range rounds(60) {
+		cmd := startHelper(t, n)
+		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		// The clock of this judge is ahead by what a real one would wait.
+		var ahead time.Duration
+		m := New(d)
+		j := NewWithClock(d, func() (time.Duration, time.Duration, string) {
+			up, mono, boot := m.machine()
+			return up + ahead, mono + ahead, boot
+		})
+		check(t, j.Judge(t.Context(), Target{Session: "a", Node: "n"}), Yes, Alive)
+		ahead = Fresh
+		check(t, j.Judge(t.Context(), Target{Session: "a", Node: "n"}), No, Stuck)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		check(t, j.Judge(t.Context(), Target{Session: "a", Node: "n"}), No, Dead)
 	}
-	// The clock of this judge is ahead by what a real one would wait.
-	var ahead time.Duration
-	var j *Judge
-	m := New(d)
-	j = NewWithClock(d, func() (time.Duration, time.Duration, string) {
-		up, mono, boot := m.machine()
-		return up + ahead, mono + ahead, boot
-	})
-	check(t, j.Judge(t.Context(), Target{Session: "a", Node: "n"}), Yes, Alive)
-	ahead = Fresh
-	check(t, j.Judge(t.Context(), Target{Session: "a", Node: "n"}), No, Stuck)
 }
 
 func BenchmarkJudge(b *testing.B) {
