@@ -23,11 +23,7 @@ const (
 func (d *desk) discover(ctx context.Context) error {
 	events, closeWatch := d.watch()
 	defer func() { closeWatch() }()
-	every := scanSlow
-	if events == nil {
-		every = scanFast
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(pace(events))
 	defer tick.Stop()
 	d.scan(ctx)
 	for {
@@ -35,25 +31,30 @@ func (d *desk) discover(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			if events == nil {
+				events, closeWatch = d.watch()
+				tick.Reset(pace(events))
+			}
 			d.scan(ctx)
 		case e, ok := <-events:
 			switch {
-			case !ok:
-				events = nil
-				tick.Reset(scanFast)
-			case e.Name == d.opt.Dirs.Nodes():
+			case !ok || e.Name == d.opt.Dirs.Nodes():
 				// The directory itself went: whoever makes it anew is not seen.
 				closeWatch()
-				_ = host.MakeDir(d.opt.Dirs.Nodes())
-				if events, closeWatch = d.watch(); events == nil {
-					tick.Reset(scanFast)
-				}
-				d.scan(ctx)
+				events, closeWatch = nil, func() {}
+				tick.Reset(scanFast)
 			case e.Has(fsnotify.Create) && session.Valid(filepath.Base(e.Name)):
 				d.connect(ctx, filepath.Base(e.Name), true)
 			}
 		}
 	}
+}
+
+func pace(events <-chan fsnotify.Event) time.Duration {
+	if events == nil {
+		return scanFast
+	}
+	return scanSlow
 }
 
 // watch begins to watch the directory of nodes. Without events the channel is
