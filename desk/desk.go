@@ -30,9 +30,11 @@ var ErrRunning = errors.New("a desk process is running already")
 // errStopped is the cause under which a desk ends that was told to.
 var errStopped = errors.New("permd stop")
 
-// Recorder keeps the desk's own records: which faces came and went.
+// Recorder keeps the desk's own records: which faces came and went. It is
+// closed before the desk's lock is free.
 type Recorder interface {
 	Append(review.Event) error
+	Close() error
 }
 
 // Options are what a desk is started with.
@@ -93,6 +95,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		if d.log, err = o.Open(); err != nil {
 			return fmt.Errorf("who attaches to the desk could not be recorded: %w", err)
 		}
+		defer func() { err = errors.Join(err, d.log.Close()) }()
 	}
 	return d.serve(ctx, lock)
 }

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -62,6 +63,7 @@ type journal struct {
 	mu     sync.Mutex
 	events []review.Event
 	err    error
+	dirs   session.Dirs
 }
 
 func (j *journal) Append(e review.Event) error {
@@ -69,6 +71,16 @@ func (j *journal) Append(e review.Event) error {
 	defer j.mu.Unlock()
 	j.events = append(j.events, e)
 	return j.err
+}
+
+// Close wants the desk's lock to be held still.
+func (j *journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if held, err := host.Held(LockFile(j.dirs)); err != nil || !held {
+		return fmt.Errorf("closed with the lock held %v, %v", held, err)
+	}
+	return nil
 }
 
 func (j *journal) count(n review.Name) int {
@@ -86,6 +98,7 @@ func (j *journal) count(n review.Name) int {
 // startRecorded runs a desk with a recorder until the test ends.
 func startRecorded(t *testing.T, d session.Dirs, j *journal) {
 	t.Helper()
+	j.dirs = d
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() {

@@ -126,14 +126,7 @@ func (a *app) runDesk(ctx context.Context, started func()) error {
 	if err := a.person(d, "permd "+desk.Command); err != nil {
 		return err
 	}
-	var log *review.Log
-	err = desk.Run(ctx, desk.Options{Dirs: d, Build: version, Started: started, Open: func() (desk.Recorder, error) {
-		var err error
-		log, err = review.Open(review.Options{Dir: d.Review(), Writer: desk.Name, Version: version})
-		return log, err
+	return desk.Run(ctx, desk.Options{Dirs: d, Build: version, Started: started, Open: func() (desk.Recorder, error) {
+		return review.Open(review.Options{Dir: d.Review(), Writer: desk.Name, Version: version})
 	}})
-	if log != nil {
-		err = errors.Join(err, log.Close())
-	}
-	return err
 }
