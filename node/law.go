@@ -39,7 +39,7 @@ type law struct {
 	dirs   session.Dirs
 	store  *policy.Store
 	grants *policy.Grants
-	self   policy.Self
+	self   *policy.Self
 
 	mu   sync.Mutex
 	said string // the problem that was recorded last
@@ -57,10 +57,11 @@ func newLaw(d session.Dirs, n *Node) (*law, error) {
 	}
 	l := &law{n: n, dirs: d, grants: grants, gave: map[string]bool{}}
 	l.store = policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home})
-	l.self = policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed, PIDs: []int{os.Getpid()}}
+	self := policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed, PIDs: []int{os.Getpid()}}
 	if exe, err := os.Executable(); err == nil {
-		l.self.Binaries = []string{exe, filepath.Join(filepath.Dir(exe), "permd-hook")}
+		self.Binaries = []string{exe, filepath.Join(filepath.Dir(exe), "permd-hook")}
 	}
+	l.self = policy.NewSelf(self, paths.Disk{})
 	return l, nil
 }
 
@@ -87,25 +88,21 @@ func (l *law) complete(a *ask.Action) { policy.Complete(a, paths.Disk{}) }
 // moved names a file of a sealed action that is not any more where it was when
 // it was asked about, "" if there is none.
 func (l *law) moved(a *ask.Action) string {
-	r := paths.NewResolver(paths.Disk{}, a.Cwd, a.Home)
-	for _, p := range a.Paths {
-		if now := r.Place(p.Given); now.Sure() && p.Real != "/" && now.Real != p.Real {
-			return p.Given
-		}
-	}
-	return ""
+	return policy.Moved(a, paths.Disk{})
 }
 
 // input is what a decision at session s rests on.
 func (l *law) input(s *sess, a *ask.Ask, r role) policy.Input {
-	in := policy.Input{Action: a.Body.Action, Origin: a.Body.From.Session, Agent: a.Body.From.Agent, Here: s.id, Now: l.clock(), Self: &l.self}
+	in := policy.Input{Action: a.Body.Action, Origin: a.Body.From.Session, Agent: a.Body.From.Agent, Here: s.id, Now: l.clock(), Self: l.self}
 	in.Policy = l.store.Policy(s.project)
 	switch r {
 	case roleOrigin:
 		in.Node, in.View = policy.Origin, paths.Disk{}
 		in.Above = l.n.registry.Above(s.id)
 	case roleVerified:
-		in.Node = policy.Verified
+		// Same machine: what a grant pins can be looked at here. Places still
+		// come from the action.
+		in.Node, in.View = policy.Verified, paths.Disk{}
 		for _, h := range a.Header.Path {
 			in.Above = append(in.Above, h.Session)
 		}

@@ -56,14 +56,18 @@ type Node struct {
 	root     string // id of the first root session, "" before the first event
 	launch   *api.LaunchArgs
 	watchers map[*watcher]bool
-	attached chan struct{} // closed when the first surface has attached
-	paused   time.Time     // end of a pause, zero for none
-	faces    int           // attached faces of all answerers
-	confirms map[string]string
-	expected map[procID]string // announced children: process → session they belong below
-	tickets  map[string]string // ticket → session it was given below
-	used     map[string]usedTicket
-	decided  decided
+	// facesCame is closed, and made anew, when the number of faces changes;
+	// faced says whether there ever was one, facesLeft when the last one left.
+	facesCame chan struct{}
+	faced     bool
+	facesLeft time.Time
+	paused    time.Time // end of a pause, zero for none
+	faces     int       // attached faces of all answerers
+	confirms  map[string]string
+	expected  map[procID]string // announced children: process → session they belong below
+	tickets   map[string]string // ticket → session it was given below
+	used      map[string]usedTicket
+	decided   decided
 	// What the record says of the time before this process.
 	before     map[string][]call
 	wasTripped map[string]bool
@@ -98,7 +102,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	n := &Node{
 		cfg: cfg, id: session.NodeID(cfg.PID, cfg.Start), instance: uuid.NewString(), boot: boot, client: agent,
-		sessions: map[string]*sess{}, watchers: map[*watcher]bool{}, attached: make(chan struct{}), confirms: map[string]string{},
+		sessions: map[string]*sess{}, watchers: map[*watcher]bool{}, facesCame: make(chan struct{}), confirms: map[string]string{},
 		expected: map[procID]string{}, tickets: map[string]string{}, used: map[string]usedTicket{},
 	}
 	n.dir = cfg.Dirs.Node(n.id)

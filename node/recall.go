@@ -34,7 +34,9 @@ func (n *Node) recall() {
 			delete(open, r.Ask)
 		}
 		switch r.Event {
-		case review.Released, review.AskAutoApproved, review.HandedToClientDialog:
+		case review.Released, review.AskAutoApproved, review.HandedToClientDialog, review.AskApproved, review.AskSessionApproved:
+			// An approval is durable; that it was released may be lost with
+			// the process, so the approval counts.
 			if r.ActionDigest == nil || r.Action == nil {
 				return nil
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"permd/api"
 	"permd/ask"
@@ -60,11 +61,6 @@ func (n *Node) watch(ctx context.Context, c *api.Conn) {
 	w.reg.Store(reg)
 	n.mu.Lock()
 	n.watchers[w] = true
-	select {
-	case <-n.attached:
-	default:
-		close(n.attached)
-	}
 	n.mu.Unlock()
 	n.record(review.Event{Name: review.SurfaceAttached, Fields: surfaceFields(a)})
 	if a.Faces > 0 {
@@ -149,7 +145,13 @@ func (n *Node) facesChanged() {
 			faces += reg.Identity().Faces
 		}
 	}
+	if n.faces > 0 && faces == 0 {
+		n.facesLeft = time.Now()
+	}
+	n.faced = n.faced || faces > 0
 	n.faces = faces
+	close(n.facesCame)
+	n.facesCame = make(chan struct{})
 	all := n.ordered()
 	n.mu.Unlock()
 	for _, s := range all {

@@ -191,9 +191,9 @@ func explain(rules func(project string) *policy.Policy, d session.Dirs, in expla
 	if err != nil {
 		return explained{}, err
 	}
-	self := policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed}
+	self := policy.NewSelf(policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed}, paths.Disk{})
 	r := policy.Decide(policy.Input{Action: &act, Origin: "explain", Here: "explain", Node: policy.Origin, Policy: rules(project),
-		Now: policy.Clock{Boot: boot, Up: up}, View: paths.Disk{}, Self: &self})
+		Now: policy.Clock{Boot: boot, Up: up}, View: paths.Disk{}, Self: self})
 	x := explained{Verdict: r.Verdict, Reason: r.Reason, Units: r.Units, Paths: r.Paths, Reasons: []explainedReason{}}
 	for _, y := range r.Reasons {
 		x.Reasons = append(x.Reasons, explainedReason{y.Verdict, y.Kind, y.Rule, y.Unit, y.Path, y.Text})

@@ -274,3 +274,18 @@ func TestHostileEnvironment(t *testing.T) {
 		}
 	}
 }
+
+// A desk that is killed comes back in a moment; a call that comes meanwhile
+// waits for it instead of being refused.
+func TestACallThatComesWhileTheDeskRestarts(t *testing.T) {
+	r := New(t)
+	a := r.Agent(AgentOptions{Session: "s"})
+	a.Send("SessionStart", nil)
+	r.Attach(a.Node(), AllowAll).Close()
+	p := a.BeginGate(Bash("touch x"))
+	r.Until("the call to arrive", 5*time.Second, func() bool { return len(r.Records(review.Filter{Event: "surface.detached"})) == 1 })
+	r.Attach(a.Node(), AllowAll)
+	if got, err := p.Answer(); err != nil || !got.Allowed() {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -390,12 +390,22 @@ func (r *Rig) nodePID(node string) int {
 	return f.NodePID
 }
 
-// killNode ends a node with SIGKILL and waits until its lock is free.
+// killNode ends a node with SIGKILL and waits for its end. A call that waits
+// meanwhile may have started the next one already.
 func (r *Rig) killNode(node string) {
 	r.T.Helper()
-	syscall.Kill(r.nodePID(node), syscall.SIGKILL)
-	r.Until("the node's lock to be free", 5*time.Second, func() bool {
-		held, err := host.Held(r.Dirs.Node(node).Lock())
-		return err != nil || !held
-	})
+	p, err := host.OpenProcess(r.nodePID(node))
+	if errors.Is(err, host.ErrNoProcess) {
+		return
+	}
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	defer p.Close()
+	syscall.Kill(p.PID(), syscall.SIGKILL)
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	if err := p.Wait(ctx); err != nil { // its lock is free now, or another node's
+		r.T.Fatalf("the killed node did not end: %v", err)
+	}
 }
