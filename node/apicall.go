@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"permd/api"
 	"permd/internal/host"
 	"permd/internal/host/peer"
@@ -61,8 +63,9 @@ func (n *Node) governed(p *peer.Peer) string {
 	}
 	for _, a := range append([]host.ProcessID{{PID: p.PID, Start: p.Process().StartTime()}}, up...) {
 		dir := n.cfg.Dirs.Node(session.NodeID(a.PID, a.Start))
-		if held, err := host.Held(dir.Lock()); err == nil && held {
-			return dir.ID()
+		held, err := host.Held(dir.Lock())
+		if held || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return dir.ID() // what cannot be looked at is taken for governed
 		}
 	}
 	return ""

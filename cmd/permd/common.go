@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -72,8 +73,9 @@ func governedBy(d session.Dirs) string {
 	}
 	for _, p := range up {
 		dir := d.Node(session.NodeID(p.PID, p.Start))
-		if held, err := host.Held(dir.Lock()); err == nil && held {
-			return dir.ID()
+		held, err := host.Held(dir.Lock())
+		if held || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return dir.ID() // what cannot be looked at is taken for governed
 		}
 	}
 	return ""
