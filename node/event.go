@@ -72,7 +72,11 @@ func (n *Node) activate(ctx context.Context, s *sess) selection.Choice {
 	n.mu.Lock()
 	changed := s.choice != c
 	s.choice = c
+	unbound := s.unbound
 	n.mu.Unlock()
+	if unbound {
+		n.bind(s) // the other one may have ended
+	}
 	if changed {
 		n.changed()
 	}

@@ -45,6 +45,7 @@ type Node struct {
 	law       *law
 	up        *upward
 	ancestors lineage
+	place     place
 	down      *downward
 
 	ctx  context.Context
@@ -161,7 +162,7 @@ func (n *Node) serve(ctx context.Context) error {
 		return err
 	}
 	n.up = newUpward(n)
-	if err := n.writeFacts(); err != nil {
+	if err := errors.Join(n.writeFacts(), n.place.take(n.dir)); err != nil {
 		listener.Close()
 		return err
 	}
@@ -221,8 +222,8 @@ var errEnding = errors.New("the agent has ended")
 // How often a node looks at its own directory, and after how many looks it
 // puts a head of its log into the ledger if there is anything new.
 const (
-	placeEvery = 2 * time.Second
-	headEvery  = 30
+	placeEvery = 10 * time.Second
+	headEvery  = 6
 )
 
 // sweepLogs closes the logs that killed nodes left open, so that a cut of them
@@ -234,7 +235,7 @@ func (n *Node) sweepLogs(ctx context.Context) error {
 	return nil
 }
 
-// guardPlace verifies the node's directory every few seconds: a login manager
+// guardPlace verifies the node's directory every ten seconds: a login manager
 // may delete the runtime directory under a living terminal. What is missing
 // cannot be rebuilt around a held lock, so the node ends and the next call
 // starts another one, which finds everything in the record.
@@ -254,8 +255,8 @@ func (n *Node) guardPlace(ctx context.Context) error {
 			}
 			head = n.log.Head()
 		}
-		if _, err := os.Lstat(n.dir.Lock()); err != nil {
-			return fmt.Errorf("the node's directory was taken away: %w", err)
+		if err := n.checkPlace(); err != nil {
+			return err
 		}
 		for _, dir := range []string{n.cfg.Dirs.Run, string(n.dir), n.dir.Mail()} {
 			if err := host.CheckDir(dir, 0o700); err != nil {
@@ -263,17 +264,4 @@ func (n *Node) guardPlace(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// writeFacts replaces the facts file.
-func (n *Node) writeFacts() error {
-	f := session.Facts{Node: n.id, Instance: n.instance, Client: n.cfg.Codec.Client(), PID: n.cfg.PID, Start: n.cfg.Start,
-		NodePID: os.Getpid(), Boot: n.boot, Build: n.cfg.Build, API: api.Versions[0]}
-	n.mu.Lock()
-	for _, s := range n.ordered() {
-		p := s.named()
-		f.Sessions = append(f.Sessions, session.Hosted{ID: s.id, Parent: p.Session, FoundBy: p.FoundBy})
-	}
-	n.mu.Unlock()
-	return session.WriteFacts(n.dir, f)
 }

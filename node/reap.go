@@ -10,8 +10,8 @@ import (
 	"permd/session"
 )
 
-// reap removes what dead nodes left behind and closes their logs, once in a
-// node's life. It is no part of starting, which nobody shall wait longer for.
+// reap removes what dead nodes left behind, once in a node's life. It is no
+// part of starting, which nobody shall wait longer for.
 func (n *Node) reap(ctx context.Context) error {
 	gone, err := session.Reap(n.cfg.Dirs)
 	for _, id := range gone {
@@ -21,10 +21,6 @@ func (n *Node) reap(ctx context.Context) error {
 		n.warn("", "removing what dead nodes left: "+err.Error())
 	}
 	if len(gone) > 0 {
-		// Who left a directory left a log without an end, and nobody else did.
-		if _, err := review.Sweep(ctx, review.Options{Dir: n.cfg.Dirs.Review(), Version: n.cfg.Build}); err != nil && ctx.Err() == nil {
-			n.warn("", "closing the logs of dead nodes: "+err.Error())
-		}
 		n.record(review.Event{Name: review.Reaped, Fields: []review.Field{
 			{Key: review.KeyNode, Value: gone[0]}, {Key: review.KeyCount, Value: strconv.Itoa(len(gone))}}})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"permd/ask"
 	"permd/clients"
+	"permd/internal/host"
 	"permd/review"
 	"permd/selection"
 	"permd/session"
@@ -34,6 +35,7 @@ type sess struct {
 	repeats repeats
 	tripped bool
 	ended   bool
+	unbound bool // another node is the home of a session of this name
 	dispose func()
 }
 
@@ -166,10 +168,36 @@ func (n *Node) announce(s *sess) {
 		fields = append(fields, review.Field{Key: review.KeyProject, Value: s.project})
 	}
 	n.record(review.Event{Name: review.SessionStarted, Session: s.id, Fields: fields})
+	n.bind(s)
+	n.changed()
+}
+
+// bind makes this node the home of a session, where children find it. A second
+// process that runs the same session does not take it from the first.
+func (n *Node) bind(s *sess) {
+	holder, err := session.Home(n.cfg.Dirs, s.id)
+	if err == nil && holder != n.id && n.up.hosting(holder, s.id) {
+		if held, err := host.Held(n.cfg.Dirs.Node(holder).Lock()); err == nil && held {
+			if n.unbound(s, true) {
+				n.warn(s.id, "node "+holder+" runs the same session; what names it finds that one")
+			}
+			return
+		}
+	}
+	n.unbound(s, false)
 	if err := session.Bind(n.cfg.Dirs, s.id, n.id); err != nil {
 		n.warn(s.id, "binding the session: "+err.Error())
 	}
-	n.changed()
+}
+
+// unbound notes that a session is not found by its name, and reports whether
+// that is news.
+func (n *Node) unbound(s *sess, is bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was := s.unbound
+	s.unbound = is
+	return is && !was
 }
 
 // endSub ends an in-process subagent.

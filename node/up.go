@@ -3,13 +3,18 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"permd/api"
 	"permd/ask"
 	"permd/authority"
 	"permd/forwarding"
+	"permd/internal/host"
 	"permd/liveness"
 	"permd/review"
 	"permd/selection"
@@ -57,13 +62,47 @@ func (u *upward) hello(ctx context.Context, node session.Node) liveness.Hello {
 	return liveness.Hello{}
 }
 
-// dial opens the connection of a registration.
+// dial opens the connection of a registration. Whoever listens at a node's
+// socket must be the process that the node's facts name.
 func (u *upward) dial(ctx context.Context, node string) (forwarding.Conn, error) {
-	c, _, err := api.Dial(ctx, u.n.cfg.Dirs.Node(node).Sock(), api.Hello{Role: api.RoleChild, Build: u.n.cfg.Build})
+	dir := u.n.cfg.Dirs.Node(node)
+	f, err := session.ReadFacts(dir)
 	if err != nil {
 		return nil, err
 	}
+	nc, err := new(net.Dialer).DialContext(ctx, "unix", dir.Sock())
+	if err != nil {
+		return nil, err
+	}
+	c := api.NewConn(nc)
+	err = listens(nc, f.NodePID)
+	if err == nil {
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		_, err = c.Hello(api.Hello{Role: api.RoleChild, Build: u.n.cfg.Build})
+		stop()
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
+}
+
+// listens checks who is at the other end of a connection.
+func listens(nc net.Conn, pid int) error {
+	uc, ok := nc.(syscall.Conn)
+	if !ok {
+		return errors.New("the connection is none of a process")
+	}
+	p, err := host.PeerOf(uc)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if int(p.UID) != os.Getuid() || p.PID != pid {
+		return fmt.Errorf("process %d listens at the node's socket, and the node is process %d", p.PID, pid)
+	}
+	return nil
 }
 
 // describe is our registration with the node of a parent.
@@ -91,10 +130,20 @@ func (u *upward) describe(parent string) api.Register {
 	return r
 }
 
-// resolve turns a node's name, as children inherit it, into that node's root
-// session.
+// resolve turns a name, as children inherit it, into a session and its node. A
+// node's name is that of its root session. Bindings are files that any process
+// of this user can write, and two processes may run the same session; so a node
+// whose agent is above ours goes before what a binding says.
 func (u *upward) resolve(name string) (sessionID, node string) {
 	node, err := session.Home(u.n.cfg.Dirs, name)
+	if err != nil || !u.n.below(node) {
+		for _, id := range u.n.above() {
+			if id == name || u.hosting(id, name) {
+				node, err = id, nil
+				break
+			}
+		}
+	}
 	if err != nil {
 		return name, ""
 	}
@@ -106,6 +155,17 @@ func (u *upward) resolve(name string) (sessionID, node string) {
 		return name, node
 	}
 	return f.Sessions[0].ID, node
+}
+
+// below reports whether the node is that of an agent above ours.
+func (n *Node) below(node string) bool {
+	return slices.ContainsFunc(n.ancestors.of(n.cfg.PID), func(a host.ProcessID) bool { return session.NodeID(a.PID, a.Start) == node })
+}
+
+// hosting reports whether a node says that it hosts a session.
+func (u *upward) hosting(node, id string) bool {
+	f, err := session.ReadFacts(u.n.cfg.Dirs.Node(node))
+	return err == nil && slices.ContainsFunc(f.Sessions, func(h session.Hosted) bool { return h.ID == id })
 }
 
 // look judges one candidate for s. A parent in another process that serves is
