@@ -222,8 +222,8 @@ var errEnding = errors.New("the agent has ended")
 // How often a node looks at its own directory, and after how many looks it
 // puts a head of its log into the ledger if there is anything new.
 const (
-	placeEvery = 10 * time.Second
-	headEvery  = 6
+	placeEvery = 30 * time.Second
+	headEvery  = 2
 )
 
 // sweepLogs closes the logs that killed nodes left open, so that a cut of them
@@ -235,7 +235,7 @@ func (n *Node) sweepLogs(ctx context.Context) error {
 	return nil
 }
 
-// guardPlace verifies the node's directory every ten seconds: a login manager
+// guardPlace verifies the node's directory twice a minute: a login manager
 // may delete the runtime directory under a living terminal. What is missing
 // cannot be rebuilt around a held lock, so the node ends and the next call
 // starts another one, which finds everything in the record.
