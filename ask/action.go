@@ -3,6 +3,7 @@ package ask
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 )
@@ -76,13 +77,13 @@ type Action struct {
 type Digest [sha256.Size]byte
 
 // String returns lower-case hex, 64 digits.
-func (d Digest) String() string { return fmt.Sprintf("%x", d[:]) }
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 // IsZero reports whether d was never set.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
 // MarshalText writes 64 hex digits.
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
 // UnmarshalText accepts exactly 64 lower-case hex digits.
 func (d *Digest) UnmarshalText(b []byte) error {
