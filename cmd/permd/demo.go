@@ -308,7 +308,7 @@ func (s *demoStage) auto(ctx context.Context) error {
 }
 
 // answer is the stand-in for the person. The first ask for the shared file is
-// allowed for the whole tree, downloads are denied, and with --kill-lead the
+// allowed for the whole tree, its removal is denied, and with --kill-lead the
 // ask during which the lead dies is answered only once it came back to its
 // own session.
 func (s *demoStage) answer(ctx context.Context, c *api.Answerer, e api.Event) {
@@ -322,8 +322,8 @@ func (s *demoStage) answer(ctx context.Context, c *api.Answerer, e api.Event) {
 	say := func(x api.Shown) {
 		cmd := x.Ask.Body.Action.Command
 		ans := ask.AllowAnswer(x.Ask)
-		if strings.HasPrefix(cmd, "curl ") {
-			ans = ask.DenyAnswer(x.Ask, "no downloads in the demo")
+		if strings.HasPrefix(cmd, "rm ") {
+			ans = ask.DenyAnswer(x.Ask, "the others still need it")
 		}
 		if cmd == "touch shared.txt" {
 			for _, o := range x.Offers {

@@ -34,7 +34,7 @@ type demoStep struct {
 var demoRoles = map[string][]demoStep{
 	"lead":   {{command: "touch shared.txt"}, {child: "sub"}},
 	"sub":    {{command: "touch shared.txt"}, {command: "touch sub.txt"}, {child: "subsub"}},
-	"subsub": {{read: "README"}, {command: "touch shared.txt"}, {command: "touch subsub.txt"}, {command: "curl -o install.sh https://example.com/install.sh"}},
+	"subsub": {{read: "README"}, {command: "touch shared.txt"}, {command: "touch subsub.txt"}, {command: "rm shared.txt"}},
 	// With --kill-lead: the subagent goes on while its lead dies and returns.
 	"lead-dies":  {{child: "sub-stays"}},
 	"lead-again": {{await: "sub-stays.done"}},

@@ -156,6 +156,9 @@ func actionText(b *ask.Body) []para {
 	agent("kind of agent", line(a.Agent))
 	var paths []string
 	for _, p := range a.Paths {
+		if a.Tool == ask.ToolBash && p.Access == ask.AccessRead && (p.Given == a.Cwd || p.Given == a.Project || p.Given == a.Home) {
+			continue // recorded for judging elsewhere; the command need not touch it
+		}
 		t := line(string(p.Access)) + " " + line(p.Given)
 		if p.Real != p.Given && p.Real != "" {
 			t += "\n  really " + line(p.Real)
