@@ -247,37 +247,6 @@ func parseEnvelope(line []byte) (*Letter, int, error) {
 	return l, int(size), nil
 }
 
-// encodeAsk is the body of an ask's letter: header, newline, and the sealed
-// body whose bytes nobody on the way touches or encodes again.
-func encodeAsk(a *ask.Ask) ([]byte, error) {
-	h, err := ask.Encode(&a.Header)
-	if err != nil {
-		return nil, err
-	}
-	if len(h) > ask.MaxMessage || len(a.Raw) >= ask.MaxBody {
-		return nil, fmt.Errorf("%w: ask of %d bytes", ErrMalformed, len(a.Raw))
-	}
-	return append(append(h, '\n'), a.Raw...), nil
-}
-
-// decodeAsk reads what encodeAsk wrote, strictly.
-func decodeAsk(b []byte) (*ask.Ask, error) {
-	h, raw, ok := bytes.Cut(b, []byte{'\n'})
-	if !ok {
-		return nil, errors.New("no body")
-	}
-	var header ask.Header
-	if err := ask.Decode(h, ask.MaxMessage, &header); err != nil {
-		return nil, fmt.Errorf("header: %w", err)
-	}
-	a, err := ask.Open(raw)
-	if err != nil {
-		return nil, err
-	}
-	a.Header = header
-	return a, nil
-}
-
 func unhex(dst, src []byte) bool {
 	for _, c := range src {
 		if 'A' <= c && c <= 'F' {

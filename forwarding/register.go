@@ -116,7 +116,7 @@ func (s *Server) enrol(p *peer, sessions map[string]*Child, dropped int) *api.Re
 	if old != nil {
 		old.end(errReplaced)
 	}
-	s.beatNow()
+	s.pulseNow() // a child that is told yes finds a beat that says so
 	return nil
 }
 

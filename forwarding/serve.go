@@ -214,10 +214,12 @@ func (s *Server) checkAsk(p *peer, l *Letter, a *ask.Ask) error {
 	if last.Node != p.reg.Node || last.Session != l.From.Session {
 		return refuse("the last hop of its path is not the sender")
 	}
+	passed := map[string]bool{s.cfg.Node: true}
 	for _, h := range a.Header.Path {
-		if h.Node == s.cfg.Node {
-			return refuse("it passed this node before")
+		if passed[h.Node] {
+			return refuse("its path goes round: node %s", h.Node)
 		}
+		passed[h.Node] = true
 	}
 	return nil
 }

@@ -66,6 +66,7 @@ type Server struct {
 	ended chan struct{}
 	start sync.Once
 
+	pulse   pulse          // of the loop
 	serving sync.WaitGroup // Serve calls and what belongs to a peer
 
 	mu    sync.Mutex
@@ -166,11 +167,11 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) loop(ctx context.Context, failed <-chan error) error {
 	tr := s.cfg.Transport
-	pulse := &pulse{s: s}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	s.pulse.timer = timer
 	next := make(chan struct{}, 1)
-	pulse.set(timer)
+	s.pulseNow()
 	for {
 		select {
 		case <-ctx.Done():
@@ -184,9 +185,9 @@ func (s *Server) loop(ctx context.Context, failed <-chan error) error {
 		case f := <-s.calls:
 			f()
 		case <-s.beat:
-			pulse.set(timer)
+			s.pulseNow()
 		case <-timer.C:
-			pulse.set(timer)
+			s.pulseNow()
 		}
 	}
 }
@@ -301,16 +302,16 @@ func (s *Server) beatNow() {
 	}
 }
 
-// pulse writes the beat from the loop: at every change at once, and each
-// period while somebody wants it.
+// pulse is the loop's own: when it beats next, and whether the last beat could
+// not be written.
 type pulse struct {
-	s      *Server
-	beats  bool
+	timer  *time.Timer
 	failed bool
 }
 
-func (p *pulse) set(timer *time.Timer) {
-	s := p.s
+// pulseNow writes the beat from the loop: at every change at once, and each
+// period while somebody wants it.
+func (s *Server) pulseNow() {
 	if s.cfg.Beat == nil {
 		return
 	}
@@ -326,14 +327,14 @@ func (p *pulse) set(timer *time.Timer) {
 			err = s.cfg.Beat.Rest(up, list)
 		}
 	}
-	if err != nil && !p.failed {
+	if err != nil && !s.pulse.failed {
 		s.rep.event(Event{Kind: EventBeat, Node: s.cfg.Node, Why: ask.Quote(err.Error())})
 	}
-	p.failed, p.beats = err != nil, want
+	s.pulse.failed = err != nil
 	if want {
-		timer.Reset(heartbeat.Period)
+		s.pulse.timer.Reset(heartbeat.Period)
 	} else {
-		timer.Stop()
+		s.pulse.timer.Stop()
 	}
 }
 
