@@ -54,7 +54,7 @@ type Proofs struct {
 func DescendsFrom(client host.ProcessID, dirs session.Dirs) func(api.Register, Caller) bool {
 	return func(child api.Register, caller Caller) bool {
 		f, err := session.ReadFacts(dirs.Node(child.Node))
-		if err != nil || f.NodePID != caller.PID || f.PID != child.PID || f.Start != child.Start || f.Instance != child.Instance {
+		if err != nil || child.Node != session.NodeID(child.PID, child.Start) || f.NodePID != caller.PID || f.PID != child.PID || f.Start != child.Start || f.Instance != child.Instance {
 			return false
 		}
 		start, err := host.StartTime(child.PID)

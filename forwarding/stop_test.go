@@ -3,8 +3,8 @@ package forwarding
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,7 +64,11 @@ func factsProcess() error {
 	if err != nil {
 		return err
 	}
-	err = session.WriteFacts(dirs.Node(j.Node), session.Facts{Node: j.Node, Instance: "i1", Client: "claude", PID: os.Getpid(), Start: start,
+	node := session.NodeID(os.Getpid(), start)
+	if err := os.Mkdir(string(dirs.Node(node)), 0o700); err != nil {
+		return err
+	}
+	err = session.WriteFacts(dirs.Node(node), session.Facts{Node: node, Instance: "i1", Client: "claude", PID: os.Getpid(), Start: start,
 		NodePID: os.Getpid(), Boot: "b", Build: "x", API: 1})
 	if err != nil {
 		return err
@@ -80,10 +84,7 @@ func TestDescendsFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dirs.Nodes(), "n1"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p := run(t, job{Do: "facts", Root: root, Node: "n1"}).ready()
+	p := run(t, job{Do: "facts", Root: root}).ready()
 	pid := p.cmd.Process.Pid
 	start, err := host.StartTime(pid)
 	if err != nil {
@@ -91,6 +92,15 @@ func TestDescendsFrom(t *testing.T) {
 	}
 	self, err := host.StartTime(os.Getpid())
 	if err != nil {
+		t.Fatal(err)
+	}
+	// Whoever writes facts of a node that is not that process's.
+	f, err := session.ReadFacts(dirs.Node(session.NodeID(pid, start)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Node = "n3"
+	if err := errors.Join(os.Mkdir(string(dirs.Node("n3")), 0o700), session.WriteFacts(dirs.Node("n3"), f)); err != nil {
 		t.Fatal(err)
 	}
 	me := host.ProcessID{PID: os.Getpid(), Start: self}
@@ -107,11 +117,12 @@ func TestDescendsFrom(t *testing.T) {
 		"somebody else's node":      {me, func(_ *api.Register, c *Caller) { c.PID = os.Getpid() }, false},
 		"another life of it":        {me, func(r *api.Register, _ *Caller) { r.Instance = "i2" }, false},
 		"a node without facts":      {me, func(r *api.Register, _ *Caller) { r.Node = "n2" }, false},
+		"a node of another name":    {me, func(r *api.Register, _ *Caller) { r.Node = "n3" }, false},
 		"a node that is no node":    {me, func(r *api.Register, _ *Caller) { r.Node = "../n1" }, false},
 		"the client of its own":     {host.ProcessID{PID: os.Getpid(), Start: self}, func(r *api.Register, _ *Caller) { r.PID = os.Getpid(); r.Start = self }, false},
 		"a process that is no more": {me, func(r *api.Register, _ *Caller) { r.PID = 1 << 22 }, false},
 	} {
-		r := api.Register{Node: "n1", Instance: "i1", PID: pid, Start: start}
+		r := api.Register{Node: session.NodeID(pid, start), Instance: "i1", PID: pid, Start: start}
 		caller := Caller{PID: pid}
 		c.change(&r, &caller)
 		if got := DescendsFrom(c.client, dirs)(r, caller); got != c.want {
