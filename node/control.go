@@ -32,6 +32,10 @@ func (n *Node) control(ctx context.Context, c *api.Conn, p *peer.Peer) {
 			continue
 		}
 		result, no := n.operate(call, p)
+		if no == notAnAgents || no != nil && no.Code == api.CodePeer {
+			n.record(review.Event{Name: review.SurfaceRefused, Reason: no.Text, Fields: []review.Field{
+				{Key: review.KeyOperation, Value: ask.ExcerptLine(call.Op, ask.MinExcerpt)}, {Key: review.KeyPID, Value: itoa(p.PID)}}})
+		}
 		if no != nil {
 			err = c.Write(api.TError, f.N, no)
 		} else {
@@ -46,6 +50,9 @@ func (n *Node) control(ctx context.Context, c *api.Conn, p *peer.Peer) {
 	}
 }
 
+// notAnAgents refuses what is a person's to a process below an agent.
+var notAnAgents = &api.Refused{Code: api.CodeDenied, Text: "an agent may not do this; use a terminal of your own"}
+
 // operate runs one operation. What changes anything is refused to processes
 // below an agent, but for what a launcher needs there.
 func (n *Node) operate(call api.Call, p *peer.Peer) (any, *api.Refused) {
@@ -57,7 +64,7 @@ func (n *Node) operate(call api.Call, p *peer.Peer) (any, *api.Refused) {
 	}
 	person := func() *api.Refused {
 		if n.governed(p) != "" {
-			return &api.Refused{Code: api.CodeDenied, Text: "an agent may not do this; use a terminal of your own"}
+			return notAnAgents
 		}
 		return nil
 	}

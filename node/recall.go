@@ -115,11 +115,18 @@ func (n *Node) exportSession(s *sess, ev clients.Event) {
 
 // appendEnv appends to the file the client named. A hook call could be forged
 // by the agent, so it must be what Claude uses: a file of ours, not a link, in
-// a directory named for this purpose and this session.
+// a directory named for this purpose and this session, wherever links lead.
 func appendEnv(path, native, text string) error {
-	if !filepath.IsAbs(path) || !strings.Contains(path, "/session-env/") || !strings.Contains(path, native) || filepath.Clean(path) != path {
-		return errors.New("the environment file " + ask.Quote(path) + " is not where the client keeps such files")
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return err
 	}
+	for _, p := range []string{path, filepath.Join(dir, filepath.Base(path))} {
+		if !filepath.IsAbs(p) || !strings.Contains(p, "/session-env/") || !strings.Contains(p, native) || filepath.Clean(p) != p {
+			return errors.New("the environment file " + ask.Quote(path) + " is not where the client keeps such files")
+		}
+	}
+	path = filepath.Join(dir, filepath.Base(path))
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err

@@ -105,6 +105,7 @@ func (w *watcher) listen(ctx context.Context) {
 			v := api.AnswerVerdict{Verdict: api.VerdictInvalid}
 			if err := f.Body(&a); err != nil {
 				v.Text = err.Error()
+				w.n.record(review.Event{Name: review.AnswerInvalid, Reason: v.Text, Fields: []review.Field{{Key: review.KeySurface, Value: w.name}}})
 			} else {
 				v = reg.Answer(a)
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +61,9 @@ func (a *app) note(d session.Dirs, e review.Event) error {
 // have one, and must not run below an agent that permd governs.
 func (a *app) person(d session.Dirs, what string) error {
 	if n := governedBy(d); n != "" {
+		// Best effort: it is refused whether or not that can be written.
+		_ = a.note(d, review.Event{Name: review.SurfaceRefused, Reason: "a process below an agent called " + what,
+			Fields: []review.Field{{Key: review.KeyNode, Value: n}, {Key: review.KeyPID, Value: strconv.Itoa(os.Getpid())}}})
 		return &exitError{1, fmt.Errorf("%s is refused: this process runs below the agent of node %s; use a terminal of your own", what, n)}
 	}
 	return nil
