@@ -43,6 +43,7 @@ type Disk struct {
 	lookAt  time.Time // when Run signals for a scan that has to wait
 	quiet   bool      // events arrive: nobody needs to wake us
 	onQuiet func(bool)
+	onMail  func()
 
 	taking taking // Take's own
 }
@@ -54,6 +55,7 @@ var (
 	_ holder    = (*Disk)(nil)
 	_ sweeper   = (*Disk)(nil)
 	_ quieter   = (*Disk)(nil)
+	_ mailer    = (*Disk)(nil)
 )
 
 // OpenDisk makes and opens the mailbox of a node, whose lock the caller holds.
@@ -146,8 +148,21 @@ func (d *Disk) hint(name string) {
 		d.hints = append(d.hints, name)
 	}
 	d.scan = true
+	f := d.onMail
 	d.mu.Unlock()
+	if f != nil {
+		f()
+		return
+	}
 	d.signal()
+}
+
+// OnMail has f called when an event told of a letter, on the goroutine that
+// reads events; it may take, and should not block.
+func (d *Disk) OnMail(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onMail = f
 }
 
 const maxHints = 1024

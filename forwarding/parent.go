@@ -328,7 +328,7 @@ func (p *Parent) accept(l *link, a *ask.Ask, d ask.Decision) (ask.Decision, erro
 	return d, nil
 }
 
-// decide hands a decision to its wait, once; it runs in the server's loop.
+// decide hands a decision to its wait, once; it runs in a turn of the server.
 func (l *link) decide(m *Letter) error {
 	k := askKey{m.Origin, m.ID}
 	l.mu.Lock()

@@ -34,7 +34,7 @@ type peer struct {
 	out     *outbox
 	release func()        // of the transport's hold
 	sent    atomic.Uint64 // counter of letters to it
-	in      window        // of the loop
+	in      window        // of the server's turn
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 

@@ -56,7 +56,7 @@ func (s *Server) Child(ctx context.Context, conn Conn, caller Caller) error {
 }
 
 // admit checks a registration and takes it in. What could race with another
-// registration or with letters happens in the loop; what may look at processes
+// registration or with letters happens in a turn; what may look at processes
 // and files does not.
 func (s *Server) admit(ctx context.Context, conn Conn, caller Caller, f api.Frame) (*peer, *api.Refused, error) {
 	refuse := func(code, format string, a ...any) (*peer, *api.Refused, error) {
@@ -95,7 +95,7 @@ func (s *Server) admit(ctx context.Context, conn Conn, caller Caller, f api.Fram
 	return p, refused, err
 }
 
-// enrol takes a checked registration in; it runs in the loop.
+// enrol takes a checked registration in; it runs in a turn.
 func (s *Server) enrol(p *peer, sessions map[string]*Child, dropped int) *api.Refused {
 	s.mu.Lock()
 	old := s.peers[p.reg.Node]
@@ -184,7 +184,7 @@ func (s *Server) hear(p *peer) error {
 	}
 }
 
-// dismiss forgets a registration that has ended; it runs in the loop.
+// dismiss forgets a registration that has ended; it runs in a turn.
 func (s *Server) dismiss(p *peer) {
 	if p.release != nil {
 		p.release()

@@ -70,7 +70,7 @@ func refuse(format string, a ...any) error {
 // again is an ask that was seen before: it is served once.
 var again = &refusal{EventDuplicate, "it came again and is served once"}
 
-// handle takes one letter; it runs in the loop.
+// handle takes one letter; it runs in a turn.
 func (s *Server) handle(name Name, raw []byte) error {
 	err := s.receive(name, raw)
 	var r *refusal

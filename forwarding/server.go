@@ -55,18 +55,22 @@ type Config struct {
 	uptime func() (time.Duration, error)
 }
 
-// Server is a node's serving loop and what it holds: one goroutine, [Server.Run],
-// drains the mailbox, writes the beat, answers hellos and admits children, so
-// that each proves that the others would happen too.
+// Server is a node's serving loop and what it holds. Draining the mailbox,
+// writing the beat, answering hellos and admitting children take turns, one at
+// a time, so that each proves that the others would happen too: what hangs in
+// its turn stops them all.
 type Server struct {
 	cfg   Config
 	rep   *reporter
-	calls chan func() // run by the loop
 	beat  chan struct{}
+	next  chan struct{} // more letters wait
+	begun chan struct{}
 	ended chan struct{}
 	start sync.Once
 
-	pulse   pulse          // of the loop
+	turn    chan struct{}  // holds one element while somebody has the turn
+	closed  bool           // of the turn: there is no other
+	pulse   pulse          // of the turn
 	serving sync.WaitGroup // Serve calls and what belongs to a peer
 
 	mu    sync.Mutex
@@ -95,8 +99,12 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.uptime == nil {
 		cfg.uptime = host.Uptime
 	}
-	s := &Server{cfg: cfg, rep: newReporter(cfg.Log), calls: make(chan func()), beat: make(chan struct{}, 1),
-		ended: make(chan struct{}), peers: map[string]*peer{}, ups: map[string]*link{}}
+	s := &Server{cfg: cfg, rep: newReporter(cfg.Log), beat: make(chan struct{}, 1), next: make(chan struct{}, 1),
+		begun: make(chan struct{}), ended: make(chan struct{}), turn: make(chan struct{}, 1),
+		peers: map[string]*peer{}, ups: map[string]*link{}}
+	if m, ok := cfg.Transport.(mailer); ok {
+		m.OnMail(func() { _ = s.call(context.Background(), s.take) })
+	}
 	if q, ok := cfg.Transport.(quieter); ok {
 		q.OnQuiet(s.setQuiet)
 	}
@@ -138,6 +146,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
 	s.mu.Unlock()
+	s.pulse.timer = time.NewTimer(heartbeat.Period)
+	defer s.pulse.timer.Stop()
+	close(s.begun)
 	var background sync.WaitGroup
 	failed := make(chan error, 1)
 	if r, ok := s.cfg.Transport.(runner); ok {
@@ -156,6 +167,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	err := s.loop(ctx, failed)
 	cancel(ErrEnded)
+	_ = s.call(context.Background(), func() { s.closed = true })
 	close(s.ended)
 	for _, p := range s.allPeers() {
 		p.end(ErrEnded)
@@ -166,34 +178,30 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) loop(ctx context.Context, failed <-chan error) error {
-	tr := s.cfg.Transport
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	s.pulse.timer = timer
-	next := make(chan struct{}, 1)
-	s.pulseNow()
+	do := s.pulseNow
 	for {
+		if s.call(ctx, do) != nil {
+			return ctx.Err()
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-failed:
 			return fmt.Errorf("forwarding: %w", err)
-		case <-tr.Arrived():
-			s.take(next)
-		case <-next:
-			s.take(next)
-		case f := <-s.calls:
-			f()
+		case <-s.cfg.Transport.Arrived():
+			do = s.take
+		case <-s.next:
+			do = s.take
 		case <-s.beat:
-			s.pulseNow()
-		case <-timer.C:
-			s.pulseNow()
+			do = s.pulseNow
+		case <-s.pulse.timer.C:
+			do = s.pulseNow
 		}
 	}
 }
 
 // take takes one batch; between two batches beats and hellos have their turn.
-func (s *Server) take(next chan<- struct{}) {
+func (s *Server) take() {
 	more, err := s.cfg.Transport.Take(s.handle)
 	if err != nil {
 		s.rep.event(Event{Kind: EventMailbox, Node: s.cfg.Node, Why: ask.Quote(err.Error())})
@@ -201,7 +209,7 @@ func (s *Server) take(next chan<- struct{}) {
 	s.heard(err)
 	if more {
 		select {
-		case next <- struct{}{}:
+		case s.next <- struct{}{}:
 		default:
 		}
 	}
@@ -246,17 +254,26 @@ func (s *Server) serves() []string {
 	return s.list
 }
 
-// call runs f in the loop and waits for it.
+// call runs f in a turn of its own. It waits for the turn as long as ctx
+// lasts, and for f.
 func (s *Server) call(ctx context.Context, f func()) error {
-	done := make(chan struct{})
 	select {
-	case s.calls <- func() { f(); close(done) }:
+	case <-s.begun:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case s.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.ended:
 		return ErrEnded
 	}
-	<-done // the loop has it: it cannot be lost now
+	defer func() { <-s.turn }()
+	if s.closed {
+		return ErrEnded
+	}
+	f()
 	return nil
 }
 
@@ -302,14 +319,14 @@ func (s *Server) beatNow() {
 	}
 }
 
-// pulse is the loop's own: when it beats next, and whether the last beat could
-// not be written.
+// pulse is when the loop beats next, and whether the last beat could not be
+// written.
 type pulse struct {
 	timer  *time.Timer
 	failed bool
 }
 
-// pulseNow writes the beat from the loop: at every change at once, and each
+// pulseNow writes the beat, in a turn: at every change at once, and each
 // period while somebody wants it.
 func (s *Server) pulseNow() {
 	if s.cfg.Beat == nil {

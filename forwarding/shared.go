@@ -15,7 +15,7 @@ const maxShared = 1024
 
 // adopt takes in a child that has only the directory in common with us, on its
 // first ask, or in its next life. It gets no proof, ever. A child that has a
-// connection stays as it is. It runs in the loop.
+// connection stays as it is. It runs in a turn.
 func (s *Server) adopt(have *peer, name Name, raw []byte) *peer {
 	if have != nil && (have.conn != nil || have.reg.Instance == name.Instance) || name.Kind != KindAsk {
 		return have

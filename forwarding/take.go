@@ -136,6 +136,7 @@ func (d *Disk) openOwn() error {
 			return fmt.Errorf("mailbox: %w", err)
 		}
 		d.rep.event(Event{Kind: EventMailbox, Node: d.node, Why: "the mailbox was taken away and made anew"})
+		d.watchAnew()
 		b, err = d.openIn(d.dir())
 	}
 	if err != nil {
@@ -150,6 +151,14 @@ func (d *Disk) openOwn() error {
 	return nil
 }
 
+// watchAnew tells Run that the directory is another one now.
+func (d *Disk) watchAnew() {
+	d.mu.Lock()
+	d.rewatch = true
+	d.mu.Unlock()
+	d.notify()
+}
+
 // list reads names, at most scanBatch of them, into waiting.
 func (d *Disk) list() error {
 	t := &d.taking
@@ -160,10 +169,7 @@ func (d *Disk) list() error {
 			if err := d.openOwn(); err != nil {
 				return err
 			}
-			d.mu.Lock()
-			d.rewatch = true
-			d.mu.Unlock()
-			d.notify()
+			d.watchAnew()
 		}
 		d.mu.Lock()
 		d.scan, d.woken = false, false // what comes from here on needs another scan

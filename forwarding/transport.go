@@ -36,6 +36,9 @@ type (
 	runner interface {
 		Run(ctx context.Context) error
 	}
+	// mailer calls f on the goroutine that notices mail, instead of signalling
+	// Arrived: that spares each letter a switch. f may take.
+	mailer interface{ OnMail(f func()) }
 	// waker is told that somebody said there is mail.
 	waker interface{ Wake() }
 	// holder is told that letters are expected until release is called;

@@ -72,7 +72,7 @@ type link struct {
 	// instance is the parent's life that we are registered with.
 	instance string
 	sent     atomic.Uint64
-	in       window // of the server's loop
+	in       window // of the server's turn
 
 	mu       sync.Mutex
 	serving  []string
