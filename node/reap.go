@@ -10,10 +10,30 @@ import (
 	"permd/session"
 )
 
-// reap removes what dead nodes left behind, once in a node's life. It is no
+// A node tries so often, so far apart, to reap what others left.
+const (
+	reapTries = 4
+	reapEvery = time.Second
+)
+
+// reap removes what dead nodes left behind, in the first seconds of a node's life. It is no
 // part of starting, which nobody shall wait longer for.
 func (n *Node) reap(ctx context.Context) error {
-	gone, err := session.Reap(n.cfg.Dirs)
+	var gone []string
+	var err error
+	// Nothing is reaped while any node starts, our own start included.
+	for range reapTries {
+		var ids []string
+		if ids, err = session.Reap(n.cfg.Dirs); err != nil {
+			break
+		}
+		gone = append(gone, ids...)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(reapEvery):
+		}
+	}
 	for _, id := range gone {
 		n.up.judge.Forget(id)
 	}
