@@ -24,7 +24,7 @@ const (
 	partialFor = time.Second            // how long a letter may stay incomplete
 	scanRest   = 10                     // a scan that took t is not repeated for 10 t …
 	scanCheap  = time.Millisecond       // … unless it was cheap
-	scanGentle = 100 * time.Millisecond // between scans that only events asked for
+	scanGentle = 800 * time.Millisecond // between scans that only events asked for
 )
 
 // taking is what Take remembers. One goroutine owns it.
@@ -315,7 +315,7 @@ func (d *Disk) later() {
 	at := time.Now().Add(partialFor / 4)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.scan = true
+	d.scan, d.woken = true, true
 	if d.scanAt.Before(at) {
 		d.scanAt = at
 	}
