@@ -46,15 +46,23 @@ func (a *Agent) Helper(name, stdin string) (stdout string, err error) {
 }
 
 func (s agentSpec) program(q agentRequest) agentReply {
-	c := exec.Command(q.Args[0], q.Args[1:]...)
-	c.Env = append(os.Environ(), q.Env...)
-	c.Dir = s.Cwd
-	c.Stdin = strings.NewReader(q.Stdin)
+	code, out, errs, err := runProgram(s.Cwd, append(os.Environ(), q.Env...), q.Stdin, q.Args[0], q.Args[1:]...)
+	if err != nil {
+		return agentReply{Err: err.Error()}
+	}
+	return agentReply{Code: code, Stdout: out, Stderr: errs}
+}
+
+// runProgram runs a program in a directory, "" for this one, to its end.
+func runProgram(dir string, env []string, stdin, name string, args ...string) (code int, stdout, stderr string, err error) {
+	c := exec.Command(name, args...)
+	c.Dir, c.Env = dir, env
+	c.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	var x *exec.ExitError
 	if err := c.Run(); err != nil && !errors.As(err, &x) {
-		return agentReply{Err: err.Error()}
+		return 0, "", "", err
 	}
-	return agentReply{Code: c.ProcessState.ExitCode(), Stdout: out.String(), Stderr: errs.String()}
+	return c.ProcessState.ExitCode(), out.String(), errs.String(), nil
 }
