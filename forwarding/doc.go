@@ -30,7 +30,7 @@
 //	        ◀─ decision (mail) ───────────
 //	Parent.Delivered ── delivered (mail) ─▶ Server: Delivered callback
 //
-// A node has one [Server]. It drains its one mailbox for both roles,
-// writes the beat and answers hellos, so that each of the three proves the
+// A node has one [Server]. It drains its one mailbox for both roles, writes the
+// beat and answers hellos in turns, so that each of the three proves the
 // others. Letters travel over a [Transport]; [Disk] is the one in use.
 package forwarding

@@ -14,7 +14,7 @@ import (
 
 // judgeEvery is how often a waiting node judges its parent: one look serves
 // all asks that wait for the same session.
-const judgeEvery = time.Second
+const judgeEvery = 2 * time.Second
 
 // Parent is the terminal that relays: it has asks decided by a session of
 // another node. Its zero Judge relies on the connection alone.
@@ -285,12 +285,12 @@ func (p *Parent) judge(ctx context.Context, l *link, look bool, late time.Durati
 // look judges at most once in a while, for all waits together.
 func (l *link) look(ctx context.Context, j *liveness.Judge, target string, look bool, late time.Duration) liveness.Verdict {
 	l.mu.Lock()
-	v, fresh := l.verdict, !l.judged.IsZero() && l.asked == target && time.Since(l.judged) < judgeEvery/2
+	v, known, age := l.verdict, !l.judged.IsZero() && l.asked == target, time.Since(l.judged)
 	l.mu.Unlock()
-	if fresh {
+	switch {
+	case known && (age < judgeEvery/2 || !look && age < 2*judgeEvery):
 		return v
-	}
-	if !look {
+	case !look:
 		// Nothing was looked at yet: what the connection says has to do.
 		return liveness.Verdict{Channel: liveness.ChannelNone, State: liveness.Unjudged, Session: target, Node: l.node}
 	}

@@ -15,7 +15,7 @@ import (
 // How arrivals are noticed while letters are expected.
 const (
 	// SlowTick is how often a watched mailbox is looked at all the same.
-	SlowTick = 10 * time.Second
+	SlowTick = 30 * time.Second
 	// PollTick is how often one is looked at that gives no events; wake-ups
 	// over registrations come on top.
 	PollTick = 500 * time.Millisecond
