@@ -40,7 +40,7 @@ func newDownward(n *Node) (*downward, error) {
 	}
 	d.srv, err = forwarding.NewServer(forwarding.Config{
 		Node: n.id, Instance: n.instance, Transport: d.disk, Serve: d.serve, Delivered: d.delivered,
-		Beat: d.beat, BeatKey: key, Log: d.log,
+		Beat: watchedBeat{d.beat, n}, BeatKey: key, Log: d.log,
 		Proofs: forwarding.Proofs{
 			Hosts:     d.hosts,
 			Descends:  forwarding.DescendsFrom(host.ProcessID{PID: n.cfg.PID, Start: n.cfg.Start}, n.cfg.Dirs),

@@ -105,6 +105,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		cfg: cfg, id: session.NodeID(cfg.PID, cfg.Start), instance: uuid.NewString(), boot: boot, client: agent,
 		sessions: map[string]*sess{}, watchers: map[*watcher]bool{}, facesCame: make(chan struct{}), confirms: map[string]string{},
 		expected: map[procID]string{}, tickets: map[string]string{}, used: map[string]usedTicket{},
+		place: place{look: make(chan struct{}, 1)},
 	}
 	n.dir = cfg.Dirs.Node(n.id)
 	n.args, _ = host.Args(cfg.PID) // unreadable argv only loses a hint at the parent
@@ -235,10 +236,9 @@ func (n *Node) sweepLogs(ctx context.Context) error {
 	return nil
 }
 
-// guardPlace verifies the node's directory twice a minute: a login manager
-// may delete the runtime directory under a living terminal. What is missing
-// cannot be rebuilt around a held lock, so the node ends and the next call
-// starts another one, which finds everything in the record.
+// guardPlace verifies the node's directory twice a minute, and when a beat says
+// that something is wrong there: a login manager may delete the runtime
+// directory under a living terminal.
 func (n *Node) guardPlace(ctx context.Context) error {
 	tick := time.NewTicker(placeEvery)
 	defer tick.Stop()
@@ -248,6 +248,7 @@ func (n *Node) guardPlace(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-n.place.look:
 		}
 		if i%headEvery == 0 && n.log.Head() != head {
 			if err := n.log.Checkpoint(ctx); err != nil && ctx.Err() == nil {

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"permd/api"
+	"permd/forwarding"
 	"permd/review"
 	"permd/session"
 )
@@ -16,6 +18,7 @@ import (
 // user could put something else there.
 type place struct {
 	lock, sock fs.FileInfo
+	look       chan struct{} // cap 1: something is not as it was
 
 	mu    sync.Mutex // held over a write of the facts
 	facts fs.FileInfo
@@ -28,6 +31,36 @@ func (p *place) take(dir session.Node) (err error) {
 	}
 	p.sock, err = os.Lstat(dir.Sock())
 	return err
+}
+
+// glance has guardPlace look at once where something is not as it was. It costs
+// three calls and waits for nothing.
+func (p *place) glance(dir session.Node) {
+	bad := same(dir.Lock(), p.lock) != nil || same(dir.Sock(), p.sock) != nil
+	if !bad && p.mu.TryLock() {
+		bad = same(dir.Facts(), p.facts) != nil
+		p.mu.Unlock()
+	}
+	if !bad {
+		return
+	}
+	select {
+	case p.look <- struct{}{}:
+	default:
+	}
+}
+
+// watchedBeat is the heartbeat of a node that glances at its own place with
+// each beat: while it has children, who it is matters to others.
+type watchedBeat struct {
+	forwarding.Beater
+	n *Node
+}
+
+// Beat writes a beat.
+func (w watchedBeat) Beat(uptime time.Duration, serving []string) error {
+	w.n.place.glance(w.n.dir)
+	return w.Beater.Beat(uptime, serving)
 }
 
 // same says whether what stands at path is what was put there, unchanged.
