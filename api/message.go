@@ -346,6 +346,19 @@ type LaunchArgs struct {
 // Grants lists what a node remembers.
 type Grants struct {
 	Grants []ask.Grant `json:"grants"`
+	// Details has more of each, in the same order; an older node sends none.
+	Details []GrantDetail `json:"details,omitempty"`
+}
+
+// GrantDetail is what is kept beside a grant.
+type GrantDetail struct {
+	ID string `json:"id"`
+	// LeftMS is how long it lives yet, 0 when it does not expire by itself.
+	LeftMS int64 `json:"left_ms,omitempty"`
+	// Cwd is the directory that a command's grant is for.
+	Cwd string `json:"cwd,omitempty"`
+	// Pins are the files whose content must be as it was.
+	Pins []string `json:"pins,omitempty"`
 }
 
 // RevokeArgs ends a grant.

@@ -16,6 +16,8 @@ type Answer struct {
 	// OfferDigest repeats the digest of the offers as shown.
 	Offer       string  `json:"offer,omitempty"`
 	OfferDigest *Digest `json:"offer_digest,omitempty"`
+	// Grant narrows the offer taken, nil to take it as it was offered.
+	Grant *GrantEdit `json:"grant,omitempty"`
 	// Reply answers the whole ask in the person's own words.
 	Reply string `json:"reply,omitempty"`
 	// Reason goes back to the agent with a deny.
@@ -56,6 +58,29 @@ type Offer struct {
 	Scope Scope  `json:"scope"`
 	Label string `json:"label"`
 	Rule  Rule   `json:"rule"`
+}
+
+// GrantEdit is what a person changed of an offer before taking it. The deciding
+// node refuses a rule that is not equal to the offered one or narrower.
+type GrantEdit struct {
+	// Rule takes the place of the offered one, nil for that itself.
+	Rule *Rule `json:"rule,omitempty"`
+	// ExpiresMS is how long the grant lives, 0 for as long as its scope.
+	ExpiresMS int64 `json:"expires_ms,omitempty"`
+}
+
+// Check refuses an edit of which no grant could come.
+func (e *GrantEdit) Check() error {
+	if e.ExpiresMS < 0 {
+		return invalid("a grant that lives %d ms", e.ExpiresMS)
+	}
+	if e.Rule == nil {
+		return nil
+	}
+	if e.Rule.Action != Allow {
+		return invalid("a grant whose rule says %s; it lifts ask and nothing else", e.Rule.Action)
+	}
+	return e.Rule.Check()
 }
 
 // Check refuses an offer that must not be shown.

@@ -37,6 +37,14 @@ func (n *Answer) Check() error {
 	if n.Offer != "" && (!ValidID(n.Offer) || n.OfferDigest == nil) {
 		return invalid("offer %s without the digest of the offers as shown", Quote(n.Offer))
 	}
+	if n.Grant != nil {
+		if n.Offer == "" {
+			return invalid("a grant is edited, yet none is taken")
+		}
+		if err := n.Grant.Check(); err != nil {
+			return err
+		}
+	}
 	if len(n.Reply) > MaxText || len(n.Reason) > MaxText {
 		return fmt.Errorf("reply or reason: %w (limit %d bytes)", ErrTooLarge, MaxText)
 	}

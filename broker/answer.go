@@ -153,12 +153,38 @@ func examine(a *ask.Ask, ans *ask.Answer, req *Request, who Identity) (*settleme
 	}
 	if offer != nil {
 		g, err := grant(a, offer, req.decider(), s.by)
+		if err == nil {
+			err = edit(g, ans.Grant, req)
+		}
 		if err != nil {
 			return refuse(err)
 		}
 		s.grant = g
 	}
 	return s, nil
+}
+
+// edit brings in what the person changed of an offer.
+func edit(g *ask.Grant, e *ask.GrantEdit, req *Request) error {
+	if e == nil {
+		return nil
+	}
+	g.ExpiresMS = e.ExpiresMS
+	if e.Rule == nil {
+		return nil
+	}
+	if req.Narrower == nil {
+		return errors.New("the rule of this grant cannot be edited here")
+	}
+	var err error
+	if !contained(func() { err = req.Narrower(g.Rule, *e.Rule) }) {
+		err = errors.New("the edited rule could not be judged")
+	}
+	if err != nil {
+		return err
+	}
+	g.Rule = *e.Rule
+	return g.Check()
 }
 
 // allows reports whether a valid answer lets the agent go on: a permission by

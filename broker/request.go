@@ -27,6 +27,9 @@ type Request struct {
 	// Offers are the grants that may be chosen with an allow. Each answerer
 	// is shown those within its cap.
 	Offers []ask.Offer
+	// Narrower returns why an edited rule must not be kept in the place of an
+	// offered one. Without it, which is nil, no rule is edited.
+	Narrower func(offered, edited ask.Rule) error
 	// Timeout is how long the ask waits for paired devices alone. At zero or
 	// less it is then denied at once; see [DefaultTimeout].
 	Timeout time.Duration

@@ -102,7 +102,7 @@ func (n *Node) race(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, 
 		return n.cfg.Codec.Deny(ev, "it was allowed, but "+why)
 	}
 	if d.Grant != nil {
-		n.keepGrant(s, a, *d.Grant)
+		n.keepGrant(s, a, d)
 	}
 	n.sent(handed, "allow")
 	// The client drops an answer its person has overtaken, so this is sent

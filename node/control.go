@@ -89,7 +89,7 @@ func (n *Node) operate(call api.Call, p *peer.Peer) (any, *api.Refused) {
 			ids = append(ids, id)
 		}
 		n.mu.Unlock()
-		return api.Grants{Grants: n.law.grantList(ids)}, nil
+		return n.law.grantList(ids), nil
 	case api.OpLaunch:
 		var a api.LaunchArgs
 		if no := args(&a); no != nil {

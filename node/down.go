@@ -216,7 +216,7 @@ func (n *Node) passOn(ctx context.Context, s *sess, a *ask.Ask, shown func()) (a
 			n.record(n.askEvent(review.ForwardedPrompted, s, a))
 			req := broker.Request{Ask: a, Decider: s.id, Timeout: n.cfg.Settings.AskTimeout, OnShown: shown}
 			if !a.Header.Claimed() { // a claim must not be remembered
-				req.Offers = n.law.offers(s, a)
+				req.Offers, req.Narrower = n.law.offers(s, a), n.law.narrower(a)
 			}
 			d, err := n.broker.Put(ctx, req)
 			if err == nil && d.Grant != nil && d.Grant.Scope != ask.ScopeSession {

@@ -108,7 +108,7 @@ func (n *Node) wait(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, 
 	n.mu.Lock()
 	denied := s.repeats.count(a.Body.Action.ActionDigest())
 	n.mu.Unlock()
-	req := broker.Request{Ask: a, Decider: s.id, Offers: n.law.offers(s, a), Timeout: n.cfg.Settings.AskTimeout, Dialog: dialog, Denied: denied}
+	req := broker.Request{Ask: a, Decider: s.id, Offers: n.law.offers(s, a), Narrower: n.law.narrower(a), Timeout: n.cfg.Settings.AskTimeout, Dialog: dialog, Denied: denied}
 	if dialog != nil {
 		req.Elsewhere = []string{"the client's own dialog"}
 	}
@@ -148,7 +148,7 @@ func (n *Node) settle(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask
 		return n.cfg.Codec.Deny(ev, "it was allowed, but "+why)
 	}
 	if d.Grant != nil {
-		n.keepGrant(s, a, *d.Grant)
+		n.keepGrant(s, a, d)
 	}
 	if err := n.log.Append(n.askEvent(review.Released, s, a)); err != nil {
 		n.tellDelivered(a, broker.HowRefused, unrecorded(err))

@@ -1,11 +1,13 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"permd/api"
 	"permd/ask"
 	"permd/internal/host"
 	"permd/policy"
@@ -47,7 +49,7 @@ type law struct {
 	// plus one; broken whether they had any.
 	reported uint64
 	broken   bool
-	gave     map[string]bool // grants whose giving is on the record
+	gave     map[givenGrant]bool // whether the giving of a grant is on the record
 }
 
 func newLaw(d session.Dirs, n *Node) (*law, error) {
@@ -55,7 +57,7 @@ func newLaw(d session.Dirs, n *Node) (*law, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &law{n: n, dirs: d, grants: grants, gave: map[string]bool{}}
+	l := &law{n: n, dirs: d, grants: grants, gave: map[givenGrant]bool{}}
 	l.store = policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home})
 	self := policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed, PIDs: []int{os.Getpid()}}
 	if exe, err := os.Executable(); err == nil {
@@ -114,43 +116,109 @@ func (l *law) input(s *sess, a *ask.Ask, r role) policy.Input {
 	return in
 }
 
-// kept are the grants of these sessions whose giving is on the record. A
-// grant that nobody recorded was written by somebody else.
+// kept are the grants of these sessions, of projects and of the user, whose
+// giving is on the record as they are now. A grant that nobody recorded was
+// written by somebody else. What has expired is taken away and recorded.
 func (l *law) kept(sessions ...string) []policy.Kept {
-	list, err := l.grants.Of(l.clock(), sessions...)
+	now := l.clock()
+	list, expired, err := l.grants.Of(now, sessions...)
 	if err != nil {
 		l.problemSaid("grants: " + err.Error())
 	}
+	if len(expired) > 0 {
+		l.expire(now, sessions)
+	}
+	l.forgetGone(list, sessions)
 	if len(list) == 0 {
 		return nil
 	}
-	l.mu.Lock()
-	unknown := slices.ContainsFunc(list, func(k policy.Kept) bool { return !l.gave[k.Grant.ID] })
-	l.mu.Unlock()
-	if unknown {
-		l.recallGrants()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.DeleteFunc(list, func(k policy.Kept) bool { return !l.gave[k.Grant.ID] })
+	return slices.DeleteFunc(list, func(k policy.Kept) bool { return !l.wasGiven(&k) })
 }
 
-// recallGrants reads from the record which grants were given.
-func (l *law) recallGrants() {
-	given := map[string]bool{}
-	err := review.Scan(l.dirs.Review(), review.Filter{Event: string(review.GrantGiven)}, func(r review.Record) error {
-		if r.Err == nil && r.Field(review.KeyGrant) != "" {
-			given[r.Field(review.KeyGrant)] = true
+// wasGiven reports whether the giving of k is on the record. What the record
+// said once is remembered: a grant is recorded before it is kept, so one that
+// is kept and not recorded never will be.
+func (l *law) wasGiven(k *policy.Kept) bool {
+	digest, err := k.Digest()
+	if err != nil {
+		return false
+	}
+	at := givenGrant{k.Grant.ID, k.Grant.Session, digest}
+	l.mu.Lock()
+	known, seen := l.gave[at]
+	l.mu.Unlock()
+	if seen {
+		return known
+	}
+	given, err := l.recallGrant(at)
+	if err != nil {
+		l.problemSaid("grants cannot be looked up on the record: " + err.Error())
+		return false
+	}
+	if !given {
+		l.n.record(review.Event{Name: review.GrantRefused, Session: k.Grant.Session, Reason: "it is kept, and the record does not hold its giving",
+			Fields: []review.Field{{Key: review.KeyGrant, Value: k.Grant.ID}, {Key: review.KeyScope, Value: string(k.Grant.Scope)}}})
+		l.n.complain("the grant " + k.Grant.ID + " counts for nothing: the record does not hold its giving; see permd policy grants list")
+	}
+	l.mu.Lock()
+	if len(l.gave) >= maxRecalled {
+		clear(l.gave)
+	}
+	l.gave[at] = given
+	l.mu.Unlock()
+	return given
+}
+
+// maxRecalled bounds how many grants a node remembers to have looked up.
+const maxRecalled = 4096
+
+// forgetGone forgets what the record said of grants that are kept no longer:
+// should one come back, its revocation is on the record too.
+func (l *law) forgetGone(list []policy.Kept, sessions []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at := range l.gave {
+		if (at.session == "" || slices.Contains(sessions, at.session)) &&
+			!slices.ContainsFunc(list, func(k policy.Kept) bool { return k.Grant.ID == at.id }) {
+			delete(l.gave, at)
+		}
+	}
+}
+
+// recallGrant looks on the record for the giving of a grant, and for its end.
+func (l *law) recallGrant(at givenGrant) (bool, error) {
+	given, ended := false, false
+	err := review.Scan(l.dirs.Review(), review.Filter{Event: "grant."}, func(r review.Record) error {
+		if r.Err != nil || r.Field(review.KeyGrant) != at.id {
+			return nil
+		}
+		switch r.Event {
+		case review.GrantGiven:
+			given = given || r.Field(review.KeyPolicyDigest) == at.digest.String()
+		case review.GrantRevoked, review.GrantExpired:
+			ended = true
 		}
 		return nil
 	})
+	return given && !ended, err
+}
+
+// givenGrant is a grant exactly as it was given.
+type givenGrant struct {
+	id      string
+	session string // under which it is kept, "" for one of a project or of the user
+	digest  ask.Digest
+}
+
+// expire takes away the grants whose time is over.
+func (l *law) expire(now policy.Clock, sessions []string) {
+	gone, err := l.grants.Prune(now, sessions...)
 	if err != nil {
-		l.problemSaid("grants cannot be looked up on the record: " + err.Error())
+		l.problemSaid("grants: " + err.Error())
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id := range given {
-		l.gave[id] = true
+	for _, k := range gone {
+		l.n.record(review.Event{Name: review.GrantExpired, Session: k.Grant.Session, Fields: []review.Field{
+			{Key: review.KeyGrant, Value: k.Grant.ID}, {Key: review.KeyScope, Value: string(k.Grant.Scope)}}})
 	}
 }
 
@@ -176,10 +244,29 @@ func (l *law) offers(s *sess, a *ask.Ask) []ask.Offer {
 	return policy.Offers(in, policy.Decide(in))
 }
 
+// narrower checks a rule that a person edited before keeping a grant for a: it
+// must be no wider than the one offered, and cover the call.
+func (l *law) narrower(a *ask.Ask) func(offered, edited ask.Rule) error {
+	return func(offered, edited ask.Rule) error {
+		if err := policy.Narrower(&offered, &edited); err != nil {
+			return err
+		}
+		trial := ask.Grant{ID: "edited", Scope: ask.ScopeUser, Rule: edited, By: ask.By{Kind: ask.KindUser}, Given: "2000-01-01T00:00:00Z"}
+		k, err := l.check(trial, a.Body.Action)
+		if err != nil {
+			return err
+		}
+		if !policy.Covers(k, a.Body.From.Session, a.Body.Action, paths.Disk{}, l.clock()) {
+			return errors.New("the edited rule does not cover the call that was asked about")
+		}
+		return nil
+	}
+}
+
 // given notes that the giving of a grant is on the record.
-func (l *law) given(id string) {
+func (l *law) given(at givenGrant) {
 	l.mu.Lock()
-	l.gave[id] = true
+	l.gave[at] = true
 	l.mu.Unlock()
 }
 
@@ -197,17 +284,27 @@ func (l *law) revoke(id string) error {
 	}
 	for _, k := range list {
 		if k.Grant.ID == id {
-			return l.grants.Revoke(k.Grant.Session, id)
+			return l.grants.Revoke(k.Grant.Session, id) // "" for one of a project or of the user
 		}
 	}
 	return policy.ErrNoGrant
 }
 
-// grantList are the grants of this node's sessions.
-func (l *law) grantList(sessions []string) []ask.Grant {
-	out := []ask.Grant{}
+// grantList are the grants of this node's sessions, of projects and of the
+// user.
+func (l *law) grantList(sessions []string) api.Grants {
+	out := api.Grants{Grants: []ask.Grant{}}
+	now := l.clock()
 	for _, k := range l.kept(sessions...) {
-		out = append(out, k.Grant)
+		out.Grants = append(out.Grants, k.Grant)
+		d := api.GrantDetail{ID: k.Grant.ID, Cwd: k.Cwd}
+		if left, ok := k.Left(now); ok {
+			d.LeftMS = max(left.Milliseconds(), 1)
+		}
+		for _, p := range k.Pins {
+			d.Pins = append(d.Pins, p.Path)
+		}
+		out.Details = append(out.Details, d)
 	}
 	return out
 }

@@ -27,8 +27,9 @@ type judge struct {
 	lookups  []int // units that name permd, nil before they are looked for
 	patterns map[string]*regexp.Regexp
 	result   Result
-	// holds is true when some ask is one that no grant lifts.
-	holds bool
+	// holds is true when some ask is one that no grant lifts, firm when no mode
+	// and no external decider does.
+	holds, firm bool
 }
 
 // Decide says what recorded authority says of an action. It is a function of
@@ -191,6 +192,7 @@ func (j *judge) ruleReason(r *rule, s *subject) Reason {
 func (j *judge) floors() ask.Verdict {
 	v := ask.Allow
 	if j.in.Policy.broken != "" {
+		j.firm = true
 		v = j.ask(Reason{Kind: ask.KindDefault, Text: j.in.Policy.broken}, true)
 	}
 	if j.script != nil && j.script.Floor != "" {
@@ -213,6 +215,7 @@ func (j *judge) conclude(v ask.Verdict) {
 	slices.SortStableFunc(r.Reasons, compareReasons)
 	r.Verdict = v
 	r.Grantable = v == ask.Prompt && !j.holds
+	r.Firm = v == ask.Prompt && j.firm
 	r.By = ask.By{Kind: ask.KindDefault}
 	for _, x := range r.Reasons {
 		if x.Verdict != v {

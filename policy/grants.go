@@ -22,12 +22,16 @@ const (
 	maxGrants       = 256
 	maxGrantsFile   = 4 << 20
 	grantsExtension = ".json"
+	// lasting is the name of the file of project and user grants; no session
+	// has an id with a leading dot.
+	lasting = ".lasting"
 )
 
-// Grants keeps the grants of sessions and trees, one file a session in the
-// state directory, so that they survive a resume. A grant of scope session
-// lies under its origin session, one of scope tree under the topmost one. It
-// may be used by many goroutines and processes.
+// Grants keeps grants in the state directory: those of sessions and trees in
+// one file a session, so that they survive a resume, those of projects and of
+// the user in a file of their own. A grant of scope session lies under its
+// origin session, one of scope tree under the topmost one. Who gave each and
+// when stands beside it. It may be used by many goroutines and processes.
 type Grants struct {
 	dir string
 	mu  sync.Mutex
@@ -50,9 +54,19 @@ func OpenGrants(state string) (*Grants, error) {
 }
 
 type grantsFile struct {
-	V       int    `json:"v"`
-	Session string `json:"session"`
+	V int `json:"v"`
+	// Session is "" in the file of project and user grants.
+	Session string `json:"session,omitempty"`
 	Grants  []Kept `json:"grants"`
+}
+
+// fileOf is the name, without extension, of the file in which g is kept.
+func fileOf(g *ask.Grant) string {
+	switch g.Scope {
+	case ask.ScopeSession, ask.ScopeTree:
+		return g.Session
+	}
+	return lasting
 }
 
 // Check refuses a file that this permd would not have written.
@@ -71,22 +85,25 @@ func (f *grantsFile) Check() error {
 		if g.Session != f.Session {
 			return fmt.Errorf("grant %s is for session %s, not %s", g.ID, ask.Quote(g.Session), ask.Quote(f.Session))
 		}
+		for j := range i {
+			if f.Grants[j].Grant.ID == g.ID {
+				return fmt.Errorf("grant %s stands twice", g.ID)
+			}
+		}
 	}
 	return nil
 }
 
-// Of returns the living grants kept under the given sessions. A file that
-// cannot be read gives none, and the error names it; the others' grants are
-// returned all the same.
-func (g *Grants) Of(now Clock, sessions ...string) ([]Kept, error) {
+// Of returns the living grants kept under the given sessions, and those of
+// projects and the user; expired are the ones whose time is over, until
+// [Grants.Prune] removes them. A file that cannot be read gives none, and the
+// error names it; the others' grants are returned all the same.
+func (g *Grants) Of(now Clock, sessions ...string) (living, expired []Kept, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var (
-		out  []Kept
-		errs []error
-	)
-	for i, s := range sessions {
-		if slices.Contains(sessions[:i], s) {
+	var errs []error
+	for i, s := range append(slices.Clone(sessions), lasting) {
+		if slices.Contains(sessions[:min(i, len(sessions))], s) {
 			continue
 		}
 		grants, err := g.read(s)
@@ -96,14 +113,17 @@ func (g *Grants) Of(now Clock, sessions ...string) ([]Kept, error) {
 		}
 		for _, k := range grants {
 			if k.lives(now) {
-				out = append(out, k)
+				living = append(living, k)
+			} else {
+				expired = append(expired, k)
 			}
 		}
 	}
-	return out, errors.Join(errs...)
+	return living, expired, errors.Join(errs...)
 }
 
-// List returns all living grants, in the order of sessions and ids.
+// List returns all living grants: those of projects and the user first, then
+// in the order of sessions and ids.
 func (g *Grants) List(now Clock) ([]Kept, error) {
 	entries, err := os.ReadDir(g.dir)
 	if err != nil {
@@ -115,11 +135,43 @@ func (g *Grants) List(now Clock) ([]Kept, error) {
 			sessions = append(sessions, s)
 		}
 	}
-	out, err := g.Of(now, sessions...)
+	out, _, err := g.Of(now, sessions...)
 	slices.SortStableFunc(out, func(a, b Kept) int {
 		return cmp.Or(strings.Compare(a.Grant.Session, b.Grant.Session), strings.Compare(a.Grant.ID, b.Grant.ID))
 	})
 	return out, err
+}
+
+// Prune removes the grants of the given sessions, of projects and of the user
+// whose time is over, and returns them. Of several that call it at once, one
+// gets each.
+func (g *Grants) Prune(now Clock, sessions ...string) ([]Kept, error) {
+	_, expired, err := g.Of(now, sessions...)
+	errs := []error{err}
+	var gone []Kept
+	done := map[string]bool{}
+	for _, e := range expired {
+		name := fileOf(&e.Grant)
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		var removed []Kept
+		err := g.change(name, func(have []Kept) ([]Kept, error) {
+			return slices.DeleteFunc(have, func(h Kept) bool {
+				over := !h.lives(now)
+				if over {
+					removed = append(removed, h)
+				}
+				return over
+			}), nil
+		})
+		if err == nil {
+			gone = append(gone, removed...)
+		}
+		errs = append(errs, err)
+	}
+	return gone, errors.Join(errs...)
 }
 
 // Add keeps k, made by [Keep]. One with the same id is replaced.
@@ -127,13 +179,13 @@ func (g *Grants) Add(k Kept) error {
 	if k.rule == nil {
 		return errors.New("a grant is kept as Keep returned it")
 	}
-	if k.Grant.Scope != ask.ScopeSession && k.Grant.Scope != ask.ScopeTree {
-		return notGrantable("scope %s is not kept with a session", k.Grant.Scope)
+	if k.Grant.Scope.Width() > ask.ScopeUser.Width() || k.Grant.Scope.Width() == 0 {
+		return notGrantable("scope %s is not kept", k.Grant.Scope)
 	}
-	return g.change(k.Grant.Session, func(have []Kept) ([]Kept, error) {
+	return g.change(fileOf(&k.Grant), func(have []Kept) ([]Kept, error) {
 		have = slices.DeleteFunc(have, func(h Kept) bool { return h.Grant.ID == k.Grant.ID })
 		if len(have) >= maxGrants {
-			return nil, fmt.Errorf("session %s has %d grants already; revoke some with \"permd policy grants revoke\"", k.Grant.Session, maxGrants)
+			return nil, fmt.Errorf("there are %d grants of this kind already; revoke some with \"permd policy grants revoke\"", maxGrants)
 		}
 		return append(have, k), nil
 	})
@@ -142,8 +194,12 @@ func (g *Grants) Add(k Kept) error {
 // ErrNoGrant says that no grant has this id.
 var ErrNoGrant = errors.New("no such grant")
 
-// Revoke takes a grant of a session back.
+// Revoke takes a grant back: of a session, or with session "" one of a project
+// or of the user.
 func (g *Grants) Revoke(session, id string) error {
+	if session == "" {
+		session = lasting
+	}
 	return g.change(session, func(have []Kept) ([]Kept, error) {
 		n := len(have)
 		have = slices.DeleteFunc(have, func(h Kept) bool { return h.Grant.ID == id })
@@ -162,9 +218,10 @@ func (g *Grants) End(session string) error {
 	})
 }
 
-// change reads, changes and writes the file of a session under its lock.
+// change reads, changes and writes the file of a session, or the lasting one,
+// under the lock of them all.
 func (g *Grants) change(session string, f func([]Kept) ([]Kept, error)) error {
-	if !ask.ValidID(session) {
+	if session != lasting && !ask.ValidID(session) {
 		return fmt.Errorf("session id %s", ask.Quote(session))
 	}
 	g.mu.Lock()
@@ -200,12 +257,16 @@ func (g *Grants) write(session string, grants []Kept) error {
 		}
 		return nil
 	}
-	raw, err := ask.Encode(grantsFile{V: grantsV, Session: session, Grants: grants})
+	f := grantsFile{V: grantsV, Grants: grants}
+	if session != lasting {
+		f.Session = session
+	}
+	raw, err := ask.Encode(f)
 	if err != nil {
 		return err
 	}
 	if len(raw) > maxGrantsFile {
-		return fmt.Errorf("the grants of session %s have more than %d bytes", session, maxGrantsFile)
+		return fmt.Errorf("the grants in %s have more than %d bytes; revoke some with \"permd policy grants revoke\"", name, maxGrantsFile)
 	}
 	return host.WriteAtomic(dir, name, raw, 0o600, true)
 }
@@ -213,7 +274,7 @@ func (g *Grants) write(session string, grants []Kept) error {
 // read returns the grants of a session, from memory while the file is the
 // same.
 func (g *Grants) read(session string) ([]Kept, error) {
-	if !ask.ValidID(session) {
+	if session != lasting && !ask.ValidID(session) {
 		return nil, fmt.Errorf("session id %s", ask.Quote(session))
 	}
 	name := session + grantsExtension
@@ -244,11 +305,14 @@ func (g *Grants) read(session string) ([]Kept, error) {
 	if err := ask.Decode(raw, maxGrantsFile, f); err != nil {
 		return nil, fmt.Errorf("grants %s: %w", name, err)
 	}
-	if f.Session != session {
+	if want := strings.TrimPrefix(session, lasting); f.Session != want {
 		return nil, fmt.Errorf("grants %s: the file says session %s", name, ask.Quote(f.Session))
 	}
 	for i := range f.Grants {
 		k := &f.Grants[i]
+		if fileOf(&k.Grant) != session {
+			return nil, fmt.Errorf("grants %s: grant %s of scope %s does not belong here", name, k.Grant.ID, k.Grant.Scope)
+		}
 		if k.rule, err = grantRule(&k.Grant.Rule); err != nil {
 			return nil, fmt.Errorf("grants %s: grant %s: %w", name, k.Grant.ID, err)
 		}

@@ -91,6 +91,11 @@ type Result struct {
 	// later, what an administrator wants asked each time and what was not
 	// understood is asked again.
 	Grantable bool
+	// Firm is true for an ask that only a person answers: no mode turns it
+	// into an allow and no external decider is asked. It is so of what runs
+	// later, of what an administrator wants asked, and while rules cannot be
+	// read.
+	Firm bool
 }
 
 // Reason is one thing that spoke for a verdict.

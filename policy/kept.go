@@ -54,6 +54,12 @@ func Keep(g ask.Grant, a *ask.Action, view paths.View, now Clock) (Kept, error) 
 	if err := g.Check(); err != nil {
 		return Kept{}, err
 	}
+	if g.Scope == ask.ScopeProject && g.Project != a.Project {
+		return Kept{}, notGrantable("it is for project %s, and the call was made in %s", ask.Quote(g.Project), ask.Quote(a.Project))
+	}
+	if g.ExpiresMS > 0 && now.Boot == "" {
+		return Kept{}, notGrantable("how long it lives cannot be measured here")
+	}
 	k := Kept{Grant: g, Boot: now.Boot, UpMS: now.Up.Milliseconds()}
 	r, err := grantRule(&g.Rule)
 	if err != nil {
@@ -71,6 +77,13 @@ func Keep(g ask.Grant, a *ask.Action, view paths.View, now Clock) (Kept, error) 
 	return k, nil
 }
 
+// Covers reports whether k lifts an ask of session about a, where nothing else
+// speaks.
+func Covers(k Kept, session string, a *ask.Action, view paths.View, now Clock) bool {
+	k.Grant.Scope, k.Grant.Session, k.Grant.Project = ask.ScopeUser, "", ""
+	return Decide(Input{Action: a, Origin: session, Here: session, Node: Origin, Policy: CompileAlone(), Grants: []Kept{k}, Now: now, View: view}).Verdict == ask.Allow
+}
+
 // grantRule compiles a grant's rule, which must be exact.
 func grantRule(v *ask.Rule) (*rule, error) {
 	f, err := Decode("grant", Format(nil, []ask.Rule{*v}), LayerUser)
@@ -81,10 +94,10 @@ func grantRule(v *ask.Rule) (*rule, error) {
 	switch {
 	case r.Action != ask.Allow:
 		return nil, notGrantable("a grant allows")
-	case r.kind == kindCommand && !r.exactCommand(), r.kind == kindPath && (!r.exactPath() || r.Outside != ""),
+	case r.kind == kindCommand && !r.exactCommand() && !r.subcommand(), r.kind == kindPath && (!r.exactPath() || r.Outside != ""),
 		r.kind == kindMCP && (!r.server.literal() || !r.name.literal()), r.kind == kindWeb && (r.domain == nil || r.domain.any || r.domain.sub),
 		r.kind == kindTask && r.Agent == "", r.kind == kindSearch, r.kind == kindAll, r.kind == kindTool:
-		return nil, notGrantable("only an exact command, path, tool, host or kind of agent is kept")
+		return nil, notGrantable("only an exact command, a subcommand, or an exact path, tool, host or kind of agent is kept")
 	case r.kind == kindPath && r.Tool == "":
 		return nil, notGrantable("a grant for a file says whether it is read or written")
 	}
@@ -106,6 +119,8 @@ func keepCommand(k Kept, r *rule, a *ask.Action, view paths.View) (Kept, error) 
 		return Kept{}, notGrantable("%s", laterCommand(&s.Units[0]))
 	case startsAgent(&s.Units[0]) != "":
 		return Kept{}, notGrantable("it starts an agent")
+	case !r.exactCommand() && escapes(&s.Units[0]) != "":
+		return Kept{}, notGrantable("%s", escapeText)
 	}
 	k.Cwd = a.Cwd
 	var err error
@@ -160,6 +175,16 @@ func (k *Kept) lives(now Clock) bool {
 	return now.Boot != "" && k.Boot == now.Boot && age >= 0 && age < k.Grant.ExpiresMS
 }
 
+// Digest is the SHA-256 of the grant as it is kept. The record of its giving
+// repeats it, so that a changed one is none that was given.
+func (k *Kept) Digest() (ask.Digest, error) {
+	raw, err := ask.Encode(k)
+	if err != nil {
+		return ask.Digest{}, err
+	}
+	return ask.BodyDigest(raw), nil
+}
+
 // Left is how long the grant lives, ok false when it does not expire.
 func (k *Kept) Left(now Clock) (left time.Duration, ok bool) {
 	if k.Grant.ExpiresMS == 0 {
@@ -190,6 +215,10 @@ func (j *judge) granted(s *subject, ruled bool) bool {
 			continue
 		}
 		j.reason(Reason{Verdict: ask.Allow, Kind: ask.KindGrant, Grant: k.Grant.ID, Unit: j.unitText(s), Path: s.place.Given})
+		if s.kind == kindCommand && !r.exactCommand() {
+			j.units[s.unit].lifted = true
+			continue // one for exactly this covers more
+		}
 		j.cover(s, byGrant)
 		return true
 	}
@@ -229,7 +258,9 @@ func (j *judge) applies(k *Kept) bool {
 func (j *judge) grantMatches(k *Kept, r *rule, s *subject) bool {
 	switch s.kind {
 	case kindCommand:
-		return s.argv != nil && r.argv.permits(s.argv) && s.unit == 0 && k.Cwd == j.in.Action.Cwd && len(j.script.Units) == 1 && j.unpinned(k)
+		u := j.unit(s)
+		return s.argv != nil && r.argv.permits(s.argv) && s.unit == 0 && k.Cwd == j.in.Action.Cwd && len(j.script.Units) == 1 && j.unpinned(k) &&
+			(r.exactCommand() || u.Inner == "" && escapes(u) == "" && startsAgent(u) == "")
 	case kindPath:
 		return r.path.Bind(j.resolver, j.anchors).Permits(s.place)
 	case kindMCP:

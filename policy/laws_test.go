@@ -265,6 +265,14 @@ func TestLawAGrantLiftsAskAlone(t *testing.T) {
 			case len(offers) > 0 && after.Verdict != ask.Allow:
 				t.Fatalf("%s %s %+v: what was offered does not help: %s, %s\n%s", a.Tool, a.Command, a.Paths, after.Verdict, after.Reason, d)
 			}
+			if len(offers) > 0 {
+				o := offers[g.r.IntN(len(offers))]
+				in.Grants = []Kept{keep(t, o, a)}
+				if r := Decide(in); r.Verdict != ask.Allow {
+					t.Fatalf("%s %s: the offer %s alone does not help: %s, %s\n%s", a.Tool, a.Command, o.ID, r.Verdict, r.Reason, d)
+				}
+				in.Grants = grants
+			}
 			Complete(a, in.View)
 			in.Node = Claimed
 			if v := Decide(in).Verdict; v == ask.Allow || v > before.Verdict && before.Verdict == ask.Deny {
@@ -275,7 +283,13 @@ func TestLawAGrantLiftsAskAlone(t *testing.T) {
 }
 
 func keep(t interface{ Fatalf(string, ...any) }, o ask.Offer, a *ask.Action) Kept {
-	g := ask.Grant{ID: o.ID + "-x", Scope: o.Scope, Session: "s1", Rule: o.Rule, By: ask.By{Kind: ask.KindUser, Surface: "terminal"}, Given: "2026-01-02T03:04:05Z"}
+	g := ask.Grant{ID: o.ID + "-x", Scope: o.Scope, Rule: o.Rule, By: ask.By{Kind: ask.KindUser, Surface: "terminal"}, Given: "2026-01-02T03:04:05Z"}
+	switch o.Scope {
+	case ask.ScopeSession, ask.ScopeTree:
+		g.Session = "s1"
+	case ask.ScopeProject:
+		g.Project = a.Project
+	}
 	k, err := Keep(g, a, input(CompileAlone(), a).View, Clock{Boot: "boot"})
 	if err != nil {
 		t.Fatalf("%+v: %v", o.Rule, err)

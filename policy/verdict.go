@@ -21,6 +21,7 @@ type unitState struct {
 	cover   cover // what covers it as a whole
 	classed bool  // allowed as one that only reads
 	named   bool  // a rule that names the program allows it
+	lifted  bool  // a grant for it with any further words lifts an ask about it
 }
 
 // found is what the rules say of one subject.
@@ -79,17 +80,18 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 	case f.deny:
 		return ask.Deny
 	case f.ask && f.managed:
-		j.holds = true
+		j.holds, j.firm = true, true
 		return ask.Prompt
 	}
 	if why := j.later(s); why != "" && !f.exact && covered != byRule {
+		j.firm = true
 		return j.ask(Reason{Kind: ask.KindBaseline, Unit: j.unitText(s), Path: s.place.Given, Text: why}, true)
 	}
 	if why := j.deepRuled(s); why != "" && covered == notCovered {
 		return j.ask(Reason{Kind: ask.KindBaseline, Unit: j.unitText(s), Path: s.place.Given, Text: why}, false)
 	}
 	switch {
-	case f.ask && (covered == byGrant || s.kind != kindCommand && j.granted(s, true)):
+	case f.ask && (covered == byGrant || j.lifted(s) || s.kind != kindCommand && j.granted(s, true)):
 		return ask.Allow
 	case f.ask:
 		return ask.Prompt
@@ -100,6 +102,8 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		return ask.Allow
 	case f.free || f.class:
 		return j.allowed(s, &f)
+	case j.lifted(s):
+		return ask.Allow
 	case s.kind == kindPath && !j.needed(s), s.kind == kindWeb && s.unit >= 0:
 		return ask.Allow // the command is judged
 	case s.kind == kindCommand && (j.unit(s).Remote || j.agentByName(s)):
@@ -111,6 +115,10 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 	}
 	return j.unruled(s)
 }
+
+// lifted reports whether a grant with a pattern covers the command. It covers
+// the command alone: its files are judged.
+func (j *judge) lifted(s *subject) bool { return s.kind == kindCommand && j.units[s.unit].lifted }
 
 // ofThisProject reports whether r is no rule of another project than the one
 // that the action is from: who serves has rules of its own project too.

@@ -153,6 +153,9 @@ const (
 	GrantGiven   Name = "grant.given"
 	GrantRevoked Name = "grant.revoked"
 	GrantExpired Name = "grant.expired"
+	// GrantRefused: a grant is kept whose giving is not on the record; it
+	// counts for nothing.
+	GrantRefused Name = "grant.refused"
 	// PauseStarted and PauseEnded: a person switched asking off for a while.
 	PauseStarted Name = "pause.started"
 	PauseEnded   Name = "pause.ended"
@@ -216,7 +219,7 @@ var names = [...]Name{
 	ForwardedApproved, ForwardedAutoApproved, ForwardedAutoDenied, ForwardedDenied, ForwardedEnded,
 	MailRefused, NoServingSession, ParentLost, ForwardedPrompted, RelayStarted, RelayStopped,
 	RequestCreated, ResponseReceived, ResponseTimedOut, ServingStarted, ServingStopped, SessionRecorded,
-	Gap, GrantExpired, GrantGiven, GrantRevoked, HandedToClientDialog, HookRefused,
+	Gap, GrantExpired, GrantGiven, GrantRefused, GrantRevoked, HandedToClientDialog, HookRefused,
 	LedgerHead, LedgerStarted, Reaped, LogHead, LogHeader, LogLedger, LogResumed,
 	NodeEnded, NodeStarted, ParentClaimed, ParentConfirmed, PauseEnded, PauseRefused, PauseStarted,
 	ForwardingError, ForwardingWarning,
