@@ -212,6 +212,10 @@ type SessionState struct {
 	Tripped   bool   `json:"tripped,omitempty"`
 	PausedMS  int64  `json:"paused_ms,omitempty"`
 	Waiting   int    `json:"waiting,omitempty"`
+	// Lifted is permd's own mode of this session where it is not normal
+	// (Mode is the client's), LiftedMS how long it holds yet.
+	Lifted   string `json:"lifted,omitempty"`
+	LiftedMS int64  `json:"lifted_ms,omitempty"`
 }
 
 // Sessions is the tree as one node knows it.
@@ -291,6 +295,7 @@ const (
 	OpTicket   = "ticket"   // TicketArgs → Ticket: a one-time proof for a child about to start
 	OpConfirm  = "confirm"  // ConfirmArgs: a person confirms a claimed parent
 	OpPause    = "pause"    // PauseArgs
+	OpMode     = "mode"     // ModeArgs → Status: a person switches a mode on or off
 	OpGrants   = "grants"   // → Grants
 	OpRevoke   = "revoke"   // RevokeArgs
 	OpStop     = "stop"     // desk process only: end it
@@ -307,6 +312,24 @@ type Status struct {
 	Faces    int    `json:"faces"`
 	Policy   string `json:"policy,omitempty"` // "" or the error that keeps the last good one
 	PausedMS int64  `json:"paused_ms,omitempty"`
+	// Modes are those that are not normal.
+	Modes []ActiveMode `json:"modes,omitempty"`
+}
+
+// ActiveMode is a mode that a person switched on: "accept-edits" or "yolo".
+type ActiveMode struct {
+	// Session is the one that it is for, with its subagents; "" for all.
+	Session string `json:"session,omitempty"`
+	Mode    string `json:"mode"`
+	LeftMS  int64  `json:"left_ms"`
+}
+
+// ModeArgs switches a mode on for so many milliseconds, or with "normal" off.
+type ModeArgs struct {
+	Mode  string `json:"mode"`
+	ForMS int64  `json:"for_ms,omitempty"`
+	// Session is the one it is for, with its subagents; "" for all of the node.
+	Session string `json:"session,omitempty"`
 }
 
 // TicketArgs asks for a ticket below Session; empty means the node's root.

@@ -20,7 +20,9 @@ func TestEditedGrants(t *testing.T) {
 		}
 		return errors.New("wider than " + offered.Command)
 	}
-	rule := func(command string) *ask.Rule { return &ask.Rule{Action: ask.Allow, Tool: "bash", Command: command, Client: "claude"} }
+	rule := func(command string) *ask.Rule {
+		return &ask.Rule{Action: ask.Allow, Tool: "bash", Command: command, Client: "claude"}
+	}
 	deny := rule("make test")
 	deny.Action = ask.Deny
 	for _, c := range []struct {

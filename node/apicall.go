@@ -7,6 +7,7 @@ import (
 	"permd/api"
 	"permd/internal/host"
 	"permd/internal/host/peer"
+	"permd/policy"
 	"permd/review"
 	"permd/session"
 	"sync"
@@ -127,6 +128,9 @@ func (n *Node) tree() api.Sessions {
 		st := api.SessionState{ID: s.id, Node: n.id, Client: n.cfg.Codec.Client(), PID: n.cfg.PID, Agent: s.label, Cwd: s.cwd,
 			Project: s.project, Mode: s.mode, Tripped: s.tripped, PausedMS: paused, Waiting: waiting[s.id],
 			Authority: s.choice.Authority.String(), Parent: s.named().Session, FoundBy: s.named().FoundBy, Serving: s.sel.Serving()}
+		if m, left := n.modeOfLocked(s); m != policy.ModeNormal {
+			st.Lifted, st.LiftedMS = string(m), left.Milliseconds()
+		}
 		if t := s.choice.Target; t.Session != "" {
 			st.RelaysTo = t.Session
 			st.Verified = t.Channel == session.ChannelRegistry || n.up.verified(s.id, t.Session)

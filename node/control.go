@@ -6,12 +6,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"permd/api"
 	"permd/ask"
 	"permd/internal/host/peer"
+	"permd/policy"
 	"permd/review"
 )
 
@@ -120,6 +123,12 @@ func (n *Node) operate(call api.Call, p *peer.Peer) (any, *api.Refused) {
 			return nil, no
 		}
 		return n.pause(a)
+	case api.OpMode:
+		var a api.ModeArgs
+		if no := first(person(), args(&a)); no != nil {
+			return nil, no
+		}
+		return n.setMode(a)
 	case api.OpRevoke:
 		var a api.RevokeArgs
 		if no := first(person(), args(&a)); no != nil {
@@ -144,8 +153,16 @@ func (n *Node) status() api.Status {
 	waiting := len(n.broker.Snapshot())
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return api.Status{Node: n.id, Build: n.cfg.Build, PID: os.Getpid(), Sessions: len(n.sessions), Waiting: waiting, Faces: n.faces,
+	st := api.Status{Node: n.id, Build: n.cfg.Build, PID: os.Getpid(), Sessions: len(n.sessions), Waiting: waiting, Faces: n.faces,
 		Policy: n.law.problem(), PausedMS: paused}
+	now := n.law.clock()
+	for id, m := range n.modes.of {
+		if left := m.left(now); left > 0 && m.mode != policy.ModeNormal {
+			st.Modes = append(st.Modes, api.ActiveMode{Session: id, Mode: string(m.mode), LeftMS: left.Milliseconds()})
+		}
+	}
+	slices.SortFunc(st.Modes, func(a, b api.ActiveMode) int { return strings.Compare(a.Session, b.Session) })
+	return st
 }
 
 // ticket gives a one-time proof, or expects a process: a launcher below this

@@ -224,7 +224,12 @@ func (l *law) expire(now policy.Clock, sessions []string) {
 
 // judge says what rules and grants at session s say of an ask.
 func (l *law) judge(s *sess, a *ask.Ask, r role) judgement {
-	res := policy.Decide(l.input(s, a, r))
+	in := l.input(s, a, r)
+	res := policy.Decide(in)
+	if res.Verdict == ask.Prompt {
+		mode, _ := l.n.modeOf(s)
+		res = mode.Apply(in, res)
+	}
 	l.report()
 	j := judgement{Verdict: res.Verdict, By: res.By, Reason: res.Reason, Cause: res.Reason, Risk: res.Risk}
 	j.By.Session = s.id

@@ -63,6 +63,7 @@ type Node struct {
 	faced     bool
 	facesLeft time.Time
 	paused    time.Time // end of a pause, zero for none
+	modes     modes
 	faces     int       // attached faces of all answerers
 	confirms  map[string]string
 	expected  map[procID]string // announced children: process → session they belong below
@@ -105,7 +106,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		cfg: cfg, id: session.NodeID(cfg.PID, cfg.Start), instance: uuid.NewString(), boot: boot, client: agent,
 		sessions: map[string]*sess{}, watchers: map[*watcher]bool{}, facesCame: make(chan struct{}), confirms: map[string]string{},
 		expected: map[procID]string{}, tickets: map[string]string{}, used: map[string]usedTicket{},
-		place: place{look: make(chan struct{}, 1)},
+		place: place{look: make(chan struct{}, 1)}, modes: modes{changed: make(chan struct{}, 1)},
 	}
 	n.dir = cfg.Dirs.Node(n.id)
 	n.args, _ = host.Args(cfg.PID) // unreadable argv only loses a hint at the parent
@@ -189,6 +190,7 @@ func (n *Node) serve(ctx context.Context) error {
 	loop(n.down.run)
 	loop(n.guardPlace)
 	loop(n.sweepLogs)
+	loop(n.endModes)
 	agentEnd := make(chan struct{})
 	loops.Go(func() {
 		defer close(agentEnd)

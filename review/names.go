@@ -156,6 +156,9 @@ const (
 	// GrantRefused: a grant is kept whose giving is not on the record; it
 	// counts for nothing.
 	GrantRefused Name = "grant.refused"
+	// PolicyMode: a person switched a mode on or off, or its time is over; mode
+	// says which holds from then on.
+	PolicyMode Name = "policy.mode"
 	// PauseStarted and PauseEnded: a person switched asking off for a while.
 	PauseStarted Name = "pause.started"
 	PauseEnded   Name = "pause.ended"
@@ -225,7 +228,7 @@ var names = [...]Name{
 	ForwardingError, ForwardingWarning,
 	AskApproved, AskAutoApproved, AskBlocked, AskDenied, AskDismissed, AskExpired,
 	AskSessionApproved, AskUnavailable, AskWaiting, AskWithdrawn,
-	PolicyApplied, PolicyChanged, PolicyLoaded, PolicyLoosenPending, PolicyRejected, ProjectSkipped,
+	PolicyApplied, PolicyChanged, PolicyLoaded, PolicyLoosenPending, PolicyMode, PolicyRejected, ProjectSkipped,
 	RanOther, RanUngated, ReleaseRefused, Released,
 	SessionEnded, SessionStarted, SessionStrict, SetupChanged, SetupUndone,
 	SurfaceAnnounced, SurfaceAttached, SurfaceDetached, SurfaceRefused, WithdrawnByClient,

@@ -178,6 +178,9 @@ func sessionLine(s api.SessionState) string {
 	if s.PausedMS > 0 {
 		w = append(w, "PAUSED for "+(time.Duration(s.PausedMS)*time.Millisecond).Round(time.Second).String())
 	}
+	if s.Lifted != "" {
+		w = append(w, "MODE "+s.Lifted+" for "+(time.Duration(s.LiftedMS)*time.Millisecond).Round(time.Second).String())
+	}
 	if s.Tripped {
 		w = append(w, "TRIPPED: ran something that was not let go, asks for everything")
 	}

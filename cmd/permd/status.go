@@ -97,9 +97,14 @@ func (a *app) overall(ctx context.Context, d session.Dirs) overall {
 
 // short is one line for a status bar, "" when there is nothing to look at.
 func (o *overall) short() string {
-	paused := false
+	paused, mode := false, ""
 	for _, n := range o.Nodes {
 		paused = paused || n.PausedMS > 0
+		for _, m := range n.Modes {
+			if mode == "" || m.Mode == "yolo" {
+				mode = m.Mode
+			}
+		}
 	}
 	switch {
 	case o.Waiting > 0:
@@ -108,6 +113,8 @@ func (o *overall) short() string {
 		return "permd: trouble"
 	case paused:
 		return "permd paused"
+	case mode != "":
+		return "permd " + mode
 	}
 	return ""
 }
@@ -132,6 +139,14 @@ func (o *overall) lines() []string {
 		if n.PausedMS > 0 {
 			out = append(out, fmt.Sprintf("paused: node %s for %s; its client's own prompts decide", n.Node,
 				(time.Duration(n.PausedMS)*time.Millisecond).Round(time.Second)))
+		}
+		for _, m := range n.Modes {
+			whose := "every session of node " + n.Node
+			if m.Session != "" {
+				whose = "session " + m.Session
+			}
+			out = append(out, fmt.Sprintf("mode: %s is in mode %s for %s; end it with: permd mode normal", whose, m.Mode,
+				(time.Duration(m.LeftMS)*time.Millisecond).Round(time.Second)))
 		}
 		if n.Policy != "" {
 			out = append(out, fmt.Sprintf("policy: node %s keeps the last good one: %s", n.Node, ask.ExcerptLine(n.Policy, 300)))

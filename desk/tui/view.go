@@ -124,6 +124,19 @@ func (m *model) alarms() []string {
 	if paused > 0 {
 		out = append(out, fmt.Sprintf("paused: %s left to the clients' own prompts", plural(paused, "session")))
 	}
+	lifted := map[string]int{}
+	for _, s := range m.tree {
+		if s.Lifted != "" {
+			lifted[s.Lifted]++
+		}
+	}
+	for _, mode := range []struct{ name, text string }{
+		{"yolo", "are allowed nearly all that would be asked"}, {"accept-edits", "are allowed edits inside their project"},
+	} {
+		if k := lifted[mode.name]; k > 0 {
+			out = append(out, fmt.Sprintf("mode %s: %s %s; end it with: permd mode normal", mode.name, plural(k, "session"), mode.text))
+		}
+	}
 	if most := max(1, m.height/6); len(out) > most {
 		out = append(out[:most-1], fmt.Sprintf("%d more of these; permd sessions shows them", len(out)-most+1))
 	}
