@@ -47,22 +47,27 @@ func (f *File) Rules() []ask.Rule {
 // be held while the rest is broken.
 func Decode(name string, data []byte, layer Layer) (*File, error) {
 	d := &decoder{file: &File{Name: name, Layer: layer}, data: data}
+	d.all()
+	if len(d.problems) > 0 {
+		return d.file, d.problems
+	}
+	return d.file, nil
+}
+
+// all reads the whole text and puts what is wrong with it in order.
+func (d *decoder) all() {
 	switch {
-	case len(data) > MaxFile:
-		d.wholeFile(fmt.Sprintf("the file has %d bytes, at most %d are allowed; split it into files of policy.d", len(data), MaxFile))
-	case bytes.IndexByte(data, 0) >= 0:
+	case len(d.data) > MaxFile:
+		d.wholeFile(fmt.Sprintf("the file has %d bytes, at most %d are allowed; split it into files of policy.d", len(d.data), MaxFile))
+	case bytes.IndexByte(d.data, 0) >= 0:
 		d.wholeFile("the file has a NUL byte; it is no text")
 	default:
 		d.decode()
 	}
-	if len(d.problems) > 0 {
-		sort.SliceStable(d.problems, func(i, j int) bool {
-			a, b := d.problems[i], d.problems[j]
-			return a.Line < b.Line || a.Line == b.Line && a.Col < b.Col
-		})
-		return d.file, d.problems
-	}
-	return d.file, nil
+	sort.SliceStable(d.problems, func(i, j int) bool {
+		a, b := d.problems[i], d.problems[j]
+		return a.Line < b.Line || a.Line == b.Line && a.Col < b.Col
+	})
 }
 
 type decoder struct {
