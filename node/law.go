@@ -50,6 +50,7 @@ type law struct {
 	reported uint64
 	broken   bool
 	gave     map[givenGrant]bool // whether the giving of a grant is on the record
+	left     map[string]bool     // contents of projects' files of which it was said that they are not trusted
 }
 
 func newLaw(d session.Dirs, n *Node) (*law, error) {
@@ -57,8 +58,8 @@ func newLaw(d session.Dirs, n *Node) (*law, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &law{n: n, dirs: d, grants: grants, gave: map[givenGrant]bool{}}
-	l.store = policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home})
+	l := &law{n: n, dirs: d, grants: grants, gave: map[givenGrant]bool{}, left: map[string]bool{}}
+	l.store = policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home, Witness: l.trustGiven})
 	self := policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed, PIDs: []int{os.Getpid()}}
 	if exe, err := os.Executable(); err == nil {
 		self.Binaries = []string{exe, filepath.Join(filepath.Dir(exe), "permd-hook")}
@@ -231,6 +232,9 @@ func (l *law) judge(s *sess, a *ask.Ask, r role) judgement {
 		res = mode.Apply(in, res)
 	}
 	l.report()
+	if u := in.Policy.Untrusted(); u != nil {
+		l.skipped(s, u)
+	}
 	j := judgement{Verdict: res.Verdict, By: res.By, Reason: res.Reason, Cause: res.Reason, Risk: res.Risk}
 	j.By.Session = s.id
 	if j.Cause == "" {

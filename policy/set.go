@@ -16,8 +16,10 @@ type Policy struct {
 	baseline bool
 	// broken says why everything asks, "" when all files could be read.
 	broken string
-	// project is the directory whose own rules are among these.
-	project string
+	// project is the directory whose own rules are among these, untrusted what
+	// of them counts for nothing.
+	project   string
+	untrusted *Untrusted
 
 	commands map[string][]*rule // by program, lower case
 	anywhere []*rule            // commands whose program is a pattern

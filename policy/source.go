@@ -2,6 +2,7 @@ package policy
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"permd/ask"
 )
 
 // maxFiles is how many files one layer may have.
@@ -73,6 +76,7 @@ type loaded struct {
 	settled bool
 	names   []string // the files that were read
 	sum     [sha256.Size]byte
+	sums    []string // SHA-256 of each of good, in hex
 
 	good     []*File // last read without a fault
 	everGood bool
@@ -147,7 +151,10 @@ func (l *loaded) load(s *source) bool {
 	}
 	l.sum, l.names = sum, append([]string{}, names...)
 	var read []*File
+	var sums []string
 	for _, c := range files {
+		one := sha256.Sum256(c.data)
+		sums = append(sums, hex.EncodeToString(one[:]))
 		f, err := Decode(c.name, c.data, s.layer)
 		var ps Problems
 		if errors.As(err, &ps) {
@@ -160,8 +167,20 @@ func (l *loaded) load(s *source) bool {
 		l.salvaged = read
 		return true
 	}
-	l.good, l.everGood = read, true
+	l.good, l.everGood, l.sums = read, true, sums
 	return true
+}
+
+// allows reports whether any of the rules would loosen.
+func (l *loaded) allows() bool {
+	for _, f := range l.good {
+		for _, r := range f.rules {
+			if r.Action == ask.Allow {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func list(dir string) ([]string, error) {

@@ -20,6 +20,10 @@ type Places struct {
 	Home    string // the user's home, for "~" in rules
 	// ManagedOwners may own managed files; nil is root alone.
 	ManagedOwners []uint32
+	// Witness reports whether a trusted file's trust is on the record; one that
+	// is not was written by somebody else and counts for nothing. Nil believes
+	// the list, for commands that only look.
+	Witness func(Trusted) bool
 }
 
 // Store reads the rules of all layers and gives out the policy that holds. It
@@ -44,6 +48,11 @@ type Store struct {
 	hadApplied bool // there were applied rules, on disk or in this process
 	started    bool
 	generation uint64
+	// The projects' files that a person trusts.
+	trusts       []Trusted
+	trustAt      stamp
+	trustSettled bool
+	trustErr     error
 }
 
 type projectRules struct {
@@ -99,6 +108,9 @@ func (s *Store) Policy(project string) *Policy {
 	if project != "" {
 		if src := projectSource(project); p.loaded.changed(src) {
 			changed = p.loaded.load(src)
+		}
+		if p.loaded.allows() {
+			changed = s.lookTrust() || changed
 		}
 	}
 	if changed {
@@ -227,6 +239,11 @@ func (s *Store) compile(project string, own *loaded) *Policy {
 	if project != "" {
 		p.lacks(own)
 		rules, def := flatten(own.good)
+		var trusted bool
+		if trusted, p.untrusted = s.trusted(own); trusted {
+			p.rules = append(p.rules, rules...)
+			rules = nil
+		}
 		p.add(rules, def)
 	}
 	p.index(p.rules)
@@ -290,6 +307,9 @@ func (s *Store) Problem() error {
 	}
 	if s.appliedErr != nil {
 		all = append(all, Problem{File: filepath.Join(s.places.State, appliedDir, appliedName), Text: s.appliedErr.Error()})
+	}
+	if s.trustErr != nil {
+		all = append(all, Problem{File: filepath.Join(s.places.State, trustDir, trustName), Text: s.trustErr.Error() + "; no project's file is trusted until it is moved away"})
 	}
 	if len(all) == 0 {
 		return nil

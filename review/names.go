@@ -148,6 +148,10 @@ const (
 	PolicyApplied       Name = "policy.applied"
 	// ProjectSkipped: a project's rules were not used to loosen anything.
 	ProjectSkipped Name = "project_trust.skipped"
+	// TrustGiven and TrustRevoked: a person trusted a project's rule file by
+	// its content (policy_digest), and no longer.
+	TrustGiven   Name = "project_trust.given"
+	TrustRevoked Name = "project_trust.revoked"
 	// GrantGiven, GrantRevoked and GrantExpired: the life of a grant. A grant
 	// counts only if its giving is on the record.
 	GrantGiven   Name = "grant.given"
@@ -228,7 +232,7 @@ var names = [...]Name{
 	ForwardingError, ForwardingWarning,
 	AskApproved, AskAutoApproved, AskBlocked, AskDenied, AskDismissed, AskExpired,
 	AskSessionApproved, AskUnavailable, AskWaiting, AskWithdrawn,
-	PolicyApplied, PolicyChanged, PolicyLoaded, PolicyLoosenPending, PolicyMode, PolicyRejected, ProjectSkipped,
+	PolicyApplied, PolicyChanged, PolicyLoaded, PolicyLoosenPending, PolicyMode, PolicyRejected, TrustGiven, TrustRevoked, ProjectSkipped,
 	RanOther, RanUngated, ReleaseRefused, Released,
 	SessionEnded, SessionStarted, SessionStrict, SetupChanged, SetupUndone,
 	SurfaceAnnounced, SurfaceAttached, SurfaceDetached, SurfaceRefused, WithdrawnByClient,
