@@ -12,28 +12,26 @@ const escapeText = "an option of this command runs another program or writes a f
 // one, or writes where its rule does not say. A rule with a star in it does
 // not cover them.
 var escapeOptions = map[string]string{
-	"tar": "--checkpoint-action --to-command --use-compress-program --rmt-command --rsh-command --info-script --new-volume-script",
-	"rg":  "--pre --hostname-bin", "sort": "--compress-program --output", "rsync": "--rsh --rsync-path", "go": "-exec -toolexec -vettool",
-	"npm": "--script-shell --node-options --userconfig --globalconfig", "find": "-delete -fprint -fprint0 -fprintf -fls",
-	"fd": "--exec --exec-batch", "fdfind": "--exec --exec-batch", "zip": "-TT --unzip-command", "curl": "--config", "wget": "--use-askpass --config",
+	"tar":   "--checkpoint-action --to-command --use-compress-program --rmt-command --rsh-command --info-script --new-volume-script",
+	"rsync": "--rsh --rsync-path", "go": "-exec -toolexec -vettool",
+	"npm": "--script-shell --node-options --userconfig --globalconfig",
+	"zip": "-TT --unzip-command", "curl": "--config", "wget": "--use-askpass --config",
 	"make": "SHELL --file --makefile --eval", "gcc": "-wrapper -specs -fplugin", "g++": "-wrapper -specs -fplugin", "clang": "-fplugin",
-	"vim": "--cmd", "nvim": "--cmd", "man": "--pager", "less": "--log-file", "ip": "-batch", "openssl": "-engine", "jq": "--rawfile --slurpfile", "date": "--set",
+	"vim": "--cmd", "nvim": "--cmd", "man": "--pager", "less": "--log-file", "ip": "-batch", "openssl": "-engine",
+	"sudo": "--edit --shell --login --chroot --host", "env": "--split-string", "xargs": "--arg-file --open-tty",
 }
 
 // escapeLetters are such options of one letter.
 var escapeLetters = map[string]string{
-	"tar": "IF", "sort": "o", "rsync": "e", "scp": "SoF", "ssh": "oF", "fd": "xX", "fdfind": "xX", "curl": "K", "make": "f", "vim": "cSu", "nvim": "cSu",
-	"man": "PH", "less": "oO", "tcpdump": "z", "jq": "L", "date": "s", "hostname": "Fb", "tree": "oR",
+	"tar": "IF", "rsync": "e", "scp": "SoF", "ssh": "oF", "curl": "K", "make": "f", "vim": "cSu", "nvim": "cSu",
+	"man": "PH", "less": "oO", "tcpdump": "z", "hostname": "Fb", "sudo": "esiRh", "env": "SP", "xargs": "ao",
 }
 
-// escapes says that an option of u does more than its program's name tells.
+// escapes says that an option of u does more than its program's name tells. A
+// program that only reads may have the options that are listed for it, those
+// that read more than its words name among them.
 func escapes(u *shell.Unit) string {
-	name, args := u.Name(), u.Words[1:]
-	for _, a := range args {
-		if escapeOption(escapeOptions[name], escapeLetters[name], a.Text) {
-			return escapeText
-		}
-	}
+	name, args := u.Name(), ownArgs(u.Name(), u.Words[1:])
 	switch name {
 	case "env", "sudo", "doas":
 		if armsEnvironment(args) {
@@ -43,18 +41,74 @@ func escapes(u *shell.Unit) string {
 		if gitEscapes(args) {
 			return escapeText
 		}
-	case "sed", "gsed":
-		if sedEscapes(args) {
-			return escapeText
-		}
-	case "awk", "gawk", "nawk", "mawk":
+		return ""
+	case "find":
 		for _, a := range args {
-			if t := a.Text; strings.Contains(t, "system") || strings.ContainsAny(t, "|>") || strings.Contains(t, "getline") || strings.HasPrefix(t, "-i") || strings.HasPrefix(t, "-l") || strings.HasPrefix(t, "-f") {
+			if listed("-delete -fprint -fprint0 -fprintf -fls", a.Text) {
 				return escapeText
 			}
 		}
+		return ""
+	}
+	for _, a := range args {
+		if escapeOption(escapeOptions[name], escapeLetters[name], a.Text) {
+			return escapeText
+		}
+	}
+	if !listed(plainReaders, name) {
+		return ""
+	}
+	d := readers[name]
+	r, ok := d.parse(args)
+	if ok && (name == "sed" || d == awk) {
+		ok = d.check(&r)
+	}
+	if !ok {
+		return escapeText
 	}
 	return ""
+}
+
+// plainReaders only read, but for some of their options: of these none but
+// the listed ones are covered. What other readers could be told is harmless.
+const plainReaders = "sort rg grep egrep fgrep tree uniq xxd file date jq sed awk gawk mawk nawk fd fdfind lsof ss"
+
+// ownArgs are the words of a program that starts another one which are its
+// own: what it starts is judged for itself.
+func ownArgs(name string, args []shell.Word) []shell.Word {
+	own, known := ownOptions[name]
+	if !known {
+		return args
+	}
+	left := own.operands
+	for i := 0; i < len(args); i++ {
+		s := args[i].Text
+		switch {
+		case s == "--":
+			return args[:i]
+		case isOption(s):
+			if len(s) == 2 && strings.IndexByte(own.values, s[1]) >= 0 || listed(own.long, s) {
+				i++
+			}
+		case own.assigns && strings.Contains(s, "="):
+		case left == 0:
+			return args[:i]
+		default:
+			left--
+		}
+	}
+	return args
+}
+
+// ownOptions are the options with a value of programs that start another one.
+var ownOptions = map[string]struct {
+	values, long string
+	operands     int
+	assigns      bool
+}{
+	"sudo": {values: "CDghpRrTtUu", long: "--close-from --chdir --group --host --prompt --chroot --role --command-timeout --type --other-user --user", assigns: true},
+	"doas": {values: "aCu"}, "env": {values: "uCSaP", long: "--unset --chdir --split-string --argv0", assigns: true},
+	"ssh": {values: "BbcDEeFIiJLlmOopQRSWw", operands: 1}, "nice": {values: "n"}, "timeout": {values: "ks", operands: 1}, "xargs": {values: "adEILnPsR"},
 }
 
 // plainVariables change how programs print, not what they do.
@@ -124,52 +178,6 @@ func gitTakesWord(s string) bool {
 	switch s {
 	case "-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source":
 		return true
-	}
-	return false
-}
-
-// sedEscapes finds -i, and scripts that write a file or run a command.
-func sedEscapes(args []shell.Word) bool {
-	script := false
-	for i, a := range args {
-		s := a.Text
-		switch {
-		case strings.HasPrefix(s, "-i"), strings.HasPrefix(s, "--in-place"), s == "-f", strings.HasPrefix(s, "--file"), strings.HasPrefix(s, "-s") && strings.Contains(s, "i"):
-			return true
-		case isOption(s) && strings.HasSuffix(s, "e") && !strings.HasPrefix(s, "--"):
-			script = true
-			if i+1 < len(args) && sedWrites(args[i+1].Text) {
-				return true
-			}
-		case strings.HasPrefix(s, "-") && !strings.HasPrefix(s, "--") && strings.Contains(s, "i"):
-			return true
-		case !isOption(s) && !script:
-			script = true
-			if sedWrites(s) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// sedWrites reports whether a sed script may write a file (w, W), read one (r)
-// or run a command (e): the letter as a command or as a flag of s///.
-func sedWrites(script string) bool {
-	if !strings.ContainsAny(script, "weWrR") {
-		return false
-	}
-	for i := 0; i < len(script); i++ {
-		if strings.IndexByte("weWrR", script[i]) < 0 {
-			continue
-		}
-		before := strings.TrimRight(script[:i], " \t")
-		after := script[i+1:]
-		atStart := before == "" || strings.ContainsAny(before[len(before)-1:], "0123456789$/;{}!,\n|#gIpm")
-		ends := after == "" || strings.ContainsAny(after[:1], " \t\n;}gIpm/")
-		if atStart && ends {
-			return true
-		}
 	}
 	return false
 }

@@ -16,8 +16,12 @@ type reader struct {
 	glued   string // short options whose value, if any, is the rest of the word
 	long    string // long options without a value
 	longVal string // long options with one; "=" or the next word, "[=]" optional
+	pairs   string // long options with two values, a name and a text
 	digits  bool   // -5
-	words   bool   // there are no options: every word is an operand
+	// Options that read more than the words name. The class "read-only" does
+	// not have them; a rule for the program does.
+	wideFlags, wideLong, wideVal string
+	words                        bool // there are no options: every word is an operand
 	// operands
 	none   bool   // there are none
 	text   bool   // they are no files
@@ -33,10 +37,24 @@ type reader struct {
 
 // reading is one command line of a reader, read.
 type reading struct {
-	opts     []string // as "-x" and "--name", with "=value" for long ones
-	values   map[string]string
+	opts     []string // as "-x" and "--name"
+	values   []optionValue
+	wide     bool // an option reads more than the words name
 	operands []shell.Word
 	files    []shell.Word // values of options that are files
+}
+
+type optionValue struct{ name, text string }
+
+// all returns the values of the named options in order.
+func (r *reading) all(names string) []string {
+	var out []string
+	for _, v := range r.values {
+		if listed(names, v.name) {
+			out = append(out, v.text)
+		}
+	}
+	return out
 }
 
 func (r *reading) has(names string) bool {
@@ -50,9 +68,15 @@ func (r *reading) has(names string) bool {
 	return false
 }
 
-// read reads args by d, not ok when something in them is not known.
+// read reads args by d, not ok when something in them is not known or does
+// more than to read.
 func (d *reader) read(args []shell.Word) (r reading, ok bool) {
-	r.values = map[string]string{}
+	r, ok = d.parse(args)
+	return r, ok && !r.wide && (d.check == nil || d.check(&r))
+}
+
+// parse reads args by d, not ok when something in them is not known.
+func (d *reader) parse(args []shell.Word) (r reading, ok bool) {
 	end := false
 	for i := 0; i < len(args); i++ {
 		s := args[i].Text
@@ -81,7 +105,7 @@ func (d *reader) read(args []shell.Word) (r reading, ok bool) {
 	case d.none && len(r.operands) > 0, d.most > 0 && len(r.operands) > d.most:
 		return r, false
 	}
-	return r, d.check == nil || d.check(&r)
+	return r, true
 }
 
 func (d *reader) longOption(r *reading, args []shell.Word) (further int, ok bool) {
@@ -92,9 +116,16 @@ func (d *reader) longOption(r *reading, args []shell.Word) (further int, ok bool
 		return 0, !glued
 	case listed(d.longVal, name[2:]+"[=]"):
 		r.opts = append(r.opts, name)
-		r.values[name] = value
+		r.values = append(r.values, optionValue{name, value})
 		return 0, true
-	case listed(d.longVal, name[2:]):
+	case listed(d.wideLong, name[2:]):
+		r.opts, r.wide = append(r.opts, name), true
+		return 0, !glued
+	case listed(d.pairs, name[2:]):
+		r.opts = append(r.opts, name)
+		return 2, !glued && len(args) > 2
+	case listed(d.longVal, name[2:]), listed(d.wideVal, name[2:]):
+		r.wide = r.wide || listed(d.wideVal, name[2:])
 		if !glued {
 			if len(args) < 2 {
 				return 0, false
@@ -102,7 +133,7 @@ func (d *reader) longOption(r *reading, args []shell.Word) (further int, ok bool
 			value, further = args[1].Text, 1
 		}
 		r.opts = append(r.opts, name)
-		r.values[name] = value
+		r.values = append(r.values, optionValue{name, value})
 		return further, true
 	}
 	return 0, false
@@ -115,6 +146,10 @@ func (d *reader) bundle(r *reading, args []shell.Word) (further int, ok bool) {
 		name := "-" + s[j:j+1]
 		r.opts = append(r.opts, name)
 		if strings.IndexByte(d.flags, c) >= 0 {
+			continue
+		}
+		if strings.IndexByte(d.wideFlags, c) >= 0 {
+			r.wide = true
 			continue
 		}
 		if strings.IndexByte(d.glued, c) >= 0 {
@@ -131,7 +166,7 @@ func (d *reader) bundle(r *reading, args []shell.Word) (further int, ok bool) {
 			}
 			v, further = args[1], 1
 		}
-		r.values[name] = v.Text
+		r.values = append(r.values, optionValue{name, v.Text})
 		if file {
 			r.files = append(r.files, v)
 		}
@@ -175,7 +210,7 @@ func (d *reader) touches(r *reading) []touch {
 	if d.text {
 		return out
 	}
-	if d.script && !r.has(d.unless) && len(ops) > 0 {
+	if d.script && (d.unless == "" || !r.has(d.unless)) && len(ops) > 0 {
 		ops = ops[1:]
 	}
 	for _, o := range ops {
@@ -251,8 +286,15 @@ func readerName(u *shell.Unit) string {
 // readerOf finds the reader for a program, and the arguments that it is to
 // read.
 func readerOf(name string, args []shell.Word) (*reader, []shell.Word) {
-	if name == "git" {
+	switch name {
+	case "git":
 		return gitReader(args)
+	case "gh", "docker", "podman":
+		return toolReader(name, args)
+	case "npm":
+		if len(args) > 0 && npmReaders[args[0].Text] != nil {
+			return npmReaders[args[0].Text], args[1:]
+		}
 	}
 	return readers[name], args
 }
