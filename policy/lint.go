@@ -26,6 +26,7 @@ const (
 	LackWide      Lack = "wide"      // it allows more than it looks
 	LackSwallowed Lack = "swallowed" // its exceptions leave nothing of it
 	LackDead      Lack = "dead"      // it never has an effect
+	LackNarrow    Lack = "narrow"    // it forbids less than it looks
 )
 
 // Warning is about a rule without a fault that does not do what it looks like.
@@ -132,6 +133,9 @@ func (l *linter) alone(r *linted) {
 		if why := never(r.rule); why != "" {
 			l.warn(LackDead, r.ref.File, r.at("path"), "%s", why)
 		}
+	}
+	if why := narrowerThanMeant(r.rule); why != "" {
+		l.warn(LackNarrow, r.ref.File, r.at("command"), "%s", why)
 	}
 	if len(r.except) > 0 && r.kind == kindAll {
 		return

@@ -67,8 +67,13 @@ func TestLint(t *testing.T) {
 		{ruleLines("allow command=go test ./a", "allow command=go test *"), "repeated:1:3"},
 		{ruleLines("allow command=go test *", "allow command=go test ./a"), "repeated:4:3"},
 		{ruleLines("deny command=rm -rf x; reason=because of x", "deny command=rm *"), ""},
-		{ruleLines("ask command=git push --force; risk=high", "ask command=git push *"), ""},
+		{ruleLines("ask command=git push --force *; risk=high", "ask command=git push *"), ""},
 		{ruleLines("allow command=go test", "allow command=go test *"), ""}, // a star stands for one word at least
+		// It forbids less than it looks.
+		{ruleLines("deny command=git push --force"), "narrow:3:1"},
+		{ruleLines("deny command=git push --force*"), "narrow:3:1"},
+		{ruleLines("ask command=npm run deploy*"), "narrow:3:1"},
+		{ruleLines("deny command=git push --force* *", "deny command=git push", "allow command=npm run lint*", "deny command=sudo"), ""},
 		// It allows more than it looks.
 		{ruleLines("allow tool=bash"), "wide:1:3"},
 		{ruleLines("allow command=*"), "wide:3:1"},

@@ -104,3 +104,16 @@ func widePath(r *rule) string {
 	}
 	return ""
 }
+
+// narrowerThanMeant says what a rule that forbids lets through although it
+// looks as if it did not: an option with words after it.
+func narrowerThanMeant(r *rule) string {
+	if r.prove || r.argv == nil || r.argv.rest || len(r.argv.words) < 2 {
+		return ""
+	}
+	last := &r.argv.words[len(r.argv.words)-1]
+	if !strings.HasPrefix(last.text, "-") && (last.literal() || !strings.HasSuffix(last.text, "*")) {
+		return ""
+	}
+	return `it says nothing of the command with further words; write command = "` + strings.ReplaceAll(r.Command, `"`, `\"`) + ` *", which in a rule that forbids also matches without any`
+}

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"permd/ask"
+	"permd/policy"
 	"permd/review"
+	"permd/session"
 )
 
 func policyApply(a *app) *cobra.Command {
@@ -37,30 +39,55 @@ func policyApply(a *app) *cobra.Command {
 				fmt.Fprintln(a.out, "no edit waits to be applied")
 				return nil
 			}
-			fmt.Fprint(a.out, ask.Visible(p.Text))
-			if !yes {
-				ok, err := a.confirm("Let this come into force?")
-				if err != nil || !ok {
-					return &exitError{1, errors.Join(errors.New("nothing was applied"), err)}
-				}
-			}
-			by := "uid " + fmt.Sprint(os.Getuid())
-			if u, err := user.Current(); err == nil {
-				by = u.Username
-			}
-			// The record first: rules that loosen without one are what an
-			// agent would write.
-			if err := a.note(d, review.Event{Name: review.PolicyApplied, By: &ask.By{Kind: ask.KindUser, Surface: "terminal"},
-				Fields: []review.Field{{Key: review.KeyDifference, Value: p.Text}}}); err != nil {
-				return &exitError{1, err}
-			}
-			if err := s.Apply(by, p.ID); err != nil {
-				return &exitError{1, err}
-			}
-			fmt.Fprintln(a.out, "applied")
-			return nil
+			return a.applyShown(d, s, p, yes)
 		},
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before applying")
 	return c
+}
+
+// applyShown shows what waits and lets it come into force when the person says
+// so.
+func (a *app) applyShown(d session.Dirs, s *policy.Store, p *policy.Pending, yes bool) error {
+	fmt.Fprint(a.out, ask.Visible(p.Text))
+	if !yes {
+		ok, err := a.confirm("Let this come into force?")
+		if err != nil || !ok {
+			return &exitError{1, errors.Join(errors.New("nothing was applied"), err)}
+		}
+	}
+	if err := a.apply(d, s, p); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, "applied")
+	return nil
+}
+
+// enact lets what waits come into force: rules that are permd's own.
+func (a *app) enact(d session.Dirs, s *policy.Store) error {
+	p := s.Pending()
+	if p == nil {
+		if err := s.Problem(); err != nil {
+			return &exitError{1, err}
+		}
+		return nil
+	}
+	return a.apply(d, s, p)
+}
+
+// apply records p and lets it come into force. The record comes first: rules
+// that loosen without one are what an agent would write.
+func (a *app) apply(d session.Dirs, s *policy.Store, p *policy.Pending) error {
+	by := "uid " + fmt.Sprint(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		by = u.Username
+	}
+	if err := a.note(d, review.Event{Name: review.PolicyApplied, By: &ask.By{Kind: ask.KindUser, Surface: "terminal"},
+		Fields: []review.Field{{Key: review.KeyDifference, Value: p.Text}}}); err != nil {
+		return &exitError{1, err}
+	}
+	if err := s.Apply(by, p.ID); err != nil {
+		return &exitError{1, err}
+	}
+	return nil
 }
