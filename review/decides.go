@@ -10,14 +10,21 @@ func (l *Line) Decides() (ask.Verdict, bool) {
 	if l.By == nil || l.By.Kind == ask.KindForwarded {
 		return ask.Deny, false
 	}
-	switch l.Event {
-	case AskApproved, AskSessionApproved, AskAutoApproved, ForwardedApproved, ForwardedAutoApproved:
+	v, ok := deciding(l.Event)
+	if !ok || l.Event == Effect && !l.Ran() {
+		return ask.Deny, false
+	}
+	return v, true
+}
+
+// deciding gives the verdict that events of a name have where they decide.
+func deciding(n Name) (ask.Verdict, bool) {
+	switch n {
+	case AskApproved, AskSessionApproved, AskAutoApproved, ForwardedApproved, ForwardedAutoApproved, Effect:
 		return ask.Allow, true
 	case AskDenied, AskBlocked, AskExpired, AskWithdrawn, AskUnavailable, AskDismissed,
 		ForwardedDenied, ForwardedAutoDenied, ForwardedEnded:
 		return ask.Deny, true
-	case Effect:
-		return ask.Allow, l.Ran()
 	}
 	return ask.Deny, false
 }

@@ -1,13 +1,12 @@
 package review
 
 import (
+	"bytes"
 	"container/heap"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"permd/ask"
 )
@@ -20,60 +19,19 @@ type Record struct {
 	Offset int64
 	// Raw is the line's bytes, valid during the call.
 	Raw []byte
-	// Err says why the line cannot be read; Line is then zero but for the time
-	// of the record before it.
+	// Err says why the line cannot be read; Line is then zero but for its time,
+	// that of the record before it if it shows none.
 	Err error
-}
-
-// Filter chooses records. Its zero value takes all.
-type Filter struct {
-	Writer string
-	// Session is the record's session or one on its ask's path.
-	Session string
-	Ask     string
-	// Event is a name, or the beginning of names when it ends with a dot.
-	Event string
-	// Since and Until bound the record's time: not before, and before.
-	Since, Until time.Time
-}
-
-// Match says whether f takes r. What cannot be read is taken unless the filter
-// asks for something in it.
-func (f *Filter) Match(r *Record) bool {
-	switch {
-	case f.Writer != "" && f.Writer != r.Writer,
-		f.Ask != "" && f.Ask != r.Ask,
-		f.Event != "" && !matchName(f.Event, string(r.Event)),
-		f.Session != "" && !r.concerns(f.Session):
-		return false
-	}
-	if f.Since.IsZero() && f.Until.IsZero() {
-		return true
-	}
-	t, err := time.Parse(timeLayout, r.Time)
-	return err == nil && !t.Before(f.Since) && (f.Until.IsZero() || t.Before(f.Until))
-}
-
-func matchName(want, name string) bool {
-	return want == name || strings.HasSuffix(want, ".") && strings.HasPrefix(name, want)
-}
-
-func (l *Line) concerns(session string) bool {
-	if l.Session == session {
-		return true
-	}
-	for _, h := range l.Path {
-		if h.Session == session {
-			return true
-		}
-	}
-	return false
 }
 
 // Scan gives fn the records of all writers below dir that f takes, in the order
 // of their times; records of one writer keep their order whatever the clock did.
 // It verifies nothing. A line that is not whole yet is left out; one that cannot
 // be read comes with its error. fn's error ends the scan and is returned.
+//
+// It reads each file once from its beginning to its end and keeps one line of
+// each writer in memory. Only lines whose bytes may hold what f asks for are
+// parsed, so most of a log is passed at the speed of a search for bytes.
 func Scan(dir string, f Filter, fn func(Record) error) error {
 	streams, err := openStreams(dir, f)
 	if err != nil {
@@ -115,6 +73,7 @@ func writerDirs(dir string) ([]string, error) {
 // time are open at once.
 func merge(streams []*stream, f Filter, fn func(Record) error) error {
 	var q streamHeap
+	sieve := f.sieve()
 	defer func() {
 		for _, s := range streams {
 			s.pause()
@@ -139,9 +98,11 @@ func merge(streams []*stream, f Filter, fn func(Record) error) error {
 				return err
 			}
 		}
-		if f.Match(&s.cur) {
-			if err := fn(s.cur); err != nil {
-				return err
+		if sieve.passes(&s.line) {
+			if r := s.record(); f.Match(&r) {
+				if err := fn(r); err != nil {
+					return err
+				}
 			}
 		}
 		more, err := s.next()
@@ -161,11 +122,11 @@ type streamHeap []*stream
 
 func (h streamHeap) Len() int { return len(h) }
 func (h streamHeap) Less(i, j int) bool {
-	a, b := &h[i].cur, &h[j].cur
-	if a.Time != b.Time {
-		return a.Time < b.Time
+	a, b := h[i], h[j]
+	if c := bytes.Compare(a.line.time[:], b.line.time[:]); c != 0 {
+		return c < 0
 	}
-	return a.Writer < b.Writer
+	return a.writer < b.writer
 }
 func (h streamHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *streamHeap) Push(x any)   { *h = append(*h, x.(*stream)) }

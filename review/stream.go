@@ -21,13 +21,13 @@ type stream struct {
 	info   fs.FileInfo // of that file
 	last   bool        // a later file was seen, this one is looked at once more
 	lines  *lineReader
-	cur    Record
-	// suspended: cur was read and the stream set back before it.
+	line   rawLine
+	// suspended: line was read and the stream set back before it.
 	suspended bool
 }
 
-// next reads the next whole record into cur. false at the present end; a later
-// call looks again.
+// next reads the next whole line. false at the present end; a later call looks
+// again.
 func (s *stream) next() (bool, error) {
 	s.suspended = false
 	for {
@@ -40,10 +40,10 @@ func (s *stream) next() (bool, error) {
 		switch {
 		case err == nil:
 			s.at = s.lines.end
-			s.take(raw, at)
+			s.line.set(raw, at)
 			return true, nil
 		case errors.Is(err, errLong):
-			s.bad(at, err)
+			s.line.bad(at, err)
 			err = s.lines.skip()
 			s.at = s.lines.end
 			if err != nil && !errors.Is(err, io.EOF) {
@@ -68,18 +68,16 @@ func (s *stream) next() (bool, error) {
 	}
 }
 
-func (s *stream) take(raw []byte, at int64) {
-	l, err := ParseLine(raw)
-	if err != nil {
-		s.bad(at, err)
-		s.cur.Raw = raw
-		return
+// record parses the line that next has read.
+func (s *stream) record() Record {
+	r := Record{Writer: s.writer, File: fileName(s.number), Offset: s.line.at, Raw: s.line.raw, Err: s.line.err}
+	if r.Err == nil {
+		r.Line, r.Err = ParseLine(s.line.raw)
 	}
-	s.cur = Record{Line: l, Writer: s.writer, File: fileName(s.number), Offset: at, Raw: raw}
-}
-
-func (s *stream) bad(at int64, err error) {
-	s.cur = Record{Line: Line{Time: s.cur.Time}, Writer: s.writer, File: fileName(s.number), Offset: at, Err: err}
+	if r.Err != nil {
+		r.Line = Line{Time: s.line.lastTime()}
+	}
+	return r
 }
 
 // open goes on where the stream was, or at the first file. A file that is
@@ -148,9 +146,9 @@ func (s *stream) pause() {
 	}
 }
 
-// suspend sets the stream back before cur and closes the file, so that next
-// gives cur again.
+// suspend sets the stream back before its line and closes the file, so that
+// next gives the line again.
 func (s *stream) suspend() {
 	s.pause()
-	s.at, s.suspended = s.cur.Offset, true
+	s.at, s.suspended = s.line.at, true
 }
