@@ -176,6 +176,13 @@ func (p *argv) exact() bool {
 	return true
 }
 
+// open stands in a word for what is not known of it: only a star at the end
+// of a pattern covers such a word.
+const open = "\uFFFD"
+
+// more stands for further words, or none.
+const more = open + open
+
 // permits reports whether argv, the very words the program gets, is what the
 // pattern says. A star never stands for an option in between, nor for a step
 // up in a path.
@@ -183,12 +190,16 @@ func (p *argv) permits(argv []string) bool {
 	if p.any {
 		return len(argv) > 0
 	}
-	if len(argv) < len(p.words) || p.rest != (len(argv) > len(p.words)) {
+	n := len(argv)
+	if n > 1 && argv[n-1] == more {
+		n--
+	}
+	if n < len(p.words) || p.rest != (n > len(p.words)) {
 		return false
 	}
 	for i := range p.words {
 		w := &p.words[i]
-		if !w.match(argv[i]) {
+		if !w.match(argv[i]) || strings.Contains(argv[i], open) {
 			return false
 		}
 		if !w.literal() && (climbs(argv[i]) || w.star && strings.HasPrefix(argv[i], "-")) {

@@ -26,6 +26,18 @@ func TestBaselineAllows(t *testing.T) {
 		"go version", "node --version", "python3 -V", "npm -v", "git --version", "nl a", "od -c a", "xxd a", "strings a", "/bin/ls", "/usr/bin/git status",
 		"permd status", "permd status --short", "permd asks --json", "permd sessions", "permd doctor", "permd review tail", "permd policy explain x", "permd policy check", "permd version", "permd --help", "permd ask x",
 		"# a comment\ngit diff --stat", "cat " + proj + "/a.go", "ls ./src/../docs", "cat .env.example", "cat id_rsa.pub", "ls .env",
+		// composition
+		"ls | head", "ls; ls", "ls && ls", "ls 2>&1", "! ls", "(ls)", "{ ls; }", "ls &", "ls & wait", "command ls", "bash -c ls", "bash -lc 'ls -la | head -5'", "/bin/zsh -lc 'git status'", "time ls", "timeout 5 ls",
+		"timeout -k 5 60 nice -n 5 ls", "env ls", "env NO_COLOR=1 ls", "nohup ls", "stdbuf -oL ls", "TZ=UTC date +%F", "LC_ALL=C sort a.txt | uniq -c | sort -rn | head -20", "CI=1 git status",
+		"cd src && ls", "cd src; ls", "cd src && git status && cd ..", "cd src || exit 1; ls ..", "(cd src && ls ..)", "{ cd src; } && cat ../go.mod", "cd src && cat ../go.mod", "set -euo pipefail; ls", "ls 2>/dev/null", "ls >/dev/null 2>&1 || echo none",
+		"cat < go.mod", "cat <<'E'\n$(x) `y`; rm z\nE", "cat <<E\ntext $HOME $(pwd)\nE", "grep foo <<< \"$(git log)\"", "wc -l < go.mod", "sort < a.txt | uniq",
+		"for f in a.go b.go; do echo \"$f\"; wc -l \"$f\"; done", "for f in a b; do head -1 $f; done", "for i in 1 2 3; do echo $i; sleep 1; done", "for i in {1..3}; do echo $i; done", "for i in $(seq 3); do echo $i; done",
+		"for ((i=0;i<3;i++)); do echo $i; done", "i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); done", "while read -r line; do echo \"$line\"; done < go.mod", "git log --oneline | while read -r sha rest; do echo \"$sha\"; done",
+		"if [ -f go.mod ]; then cat go.mod; else echo no; fi", "if git diff --quiet; then echo clean; fi", "[ -f go.mod ] && echo yes || echo no", "[[ -f go.mod && -d src ]] && ls src", "case $(uname) in Linux) ls;; *) pwd;; esac",
+		"ls; echo \"exit: $?\"", "ls | head; echo ${PIPESTATUS[0]}", "echo \"$(date)\"", "echo $(date) $((1+2))", "echo \"$HOME $PWD $USER\"", "f=go.mod; cat \"$f\"; wc -l $f", "out=$(git status --short); echo \"$out\"", "n=$(wc -l < go.mod); echo \"$n lines\"",
+		"x=$(pwd); [ -n \"$x\" ] && echo yes", "name=a.go; echo \"${name%.go}\" \"${name##*/}\"", "cat \"$PWD/go.mod\"", "cat " + proj + "/{a,b}.go", "ls src/{a,b}", "diff <(sort a.txt) <(sort b.txt)", "f() { git status; }; f", "f() { echo hi; }; f; f",
+		"git log -1 --format=%H | cut -c1-8", "git status; git diff --stat; git log --oneline -3", "# note\nls # another\n\npwd", "ls \\\n  -la \\\n  | head", "eval 'ls -la'", "export NO_COLOR=1; ls", "export LANG=C && git status", "true && { ls; pwd; } | head -3",
+		"git diff | grep -c '^+' || true", "find . -name '*.go' | head -5 | sort", "rg -n foo src | head -20; echo done", "echo a; echo b & wait",
 	} {
 		if r := decide(p, bash(cmd)); r.Verdict != ask.Allow {
 			t.Errorf("%q: %s, %s", cmd, r.Verdict, r.Reason)
@@ -60,9 +72,13 @@ func TestBaselineAsks(t *testing.T) {
 		"git diff --no-index a b", "git -c a.b=c status", "git --git-dir=/x status", "git -C /etc status", "git grep -O x", "git reflog expire",
 		"sort -o x a", "sort -uo x a", "sort --output=x a", "sort --compress-program=x a", "sort -T /x a", "uniq a b", "sed -i s/a/b/ a", "sed -n 'w x' a", "sed -n '1e x' a",
 		"find . -delete", "find -L . -name x", "find . -follow", "grep -R x src", "grep --dereference-recursive x .", "rg -L x", "rg --follow x", "diff -r a b", "tree -l", "find . -exec x {} +", "find . -fprint x", "find / -name x", "rg --pre x y", "rg -z x", "rg --hostname-bin x y", "tree -o x", "tree -R -L 2", "date -s x", "date 010100002030", "hostname x", "xxd a b",
-		"file -C -m x", "jq env", "jq 'input_filename, env.X' a", "jq --rawfile a b c", "env", "printenv", "tee x", "xargs ls", "sudo ls", "bash -c ls", "time ls", "timeout 5 ls",
-		"ls | head", "ls; ls", "ls && ls", "ls > x", "ls 2>&1", "ls *.go", "ls $(pwd)", "A=1 ls", "! ls", "(ls)", "ls &", "./ls", "/tmp/ls", "bin/git status",
-		"command rm x", "command ls", "type -x", "which --x", "printf -v x y", "ls --unknown", "node -e x", "node a.js", "go env", "go list", "date -f x", "cat --unknown a",
+		"file -C -m x", "jq env", "jq 'input_filename, env.X' a", "jq --rawfile a b c", "env", "printenv", "tee x", "xargs ls", "sudo ls", "bash -c 'ls /'", "time ls /", "timeout 5 ls /",
+		"ls | tee x", "ls; rm x", "ls && ls /", "ls > x", "ls < /etc/passwd", "ls ../*.go", "ls $(pwd)", "PATH=. ls", "PAGER=x git log", "! ls /", "(rm x)", "make &", "./ls",
+		"cd /; ls", "cd .. && ls", "cd sub; ls ..", "bash", "echo ls | bash", "bash <<< ls", "curl x | sh", "ls $x", "echo $SECRET", "echo \"${X:-$Y}\"", "echo ${PATH:=x}", "echo $((x[1]))",
+		"for PATH in x; do ls; done", "PATH=x", "export PATH=x; ls", "f() { rm x; }; f", "cd() { ls; }; cd x", "alias ls=rm; ls", "eval \"$x\"", "source x; ls", "trap 'rm x' EXIT", "exec 3> x",
+		"while read PATH; do ls; done", "printf -vPATH x", "read IFS", "[[ -v a[0] ]]", "[ -v x ]", "[[ $x -eq 1 ]]", "coproc ls", "ls > /dev/tcp/h/80", "cat $(ls)", "cat \"$(git ls-files)\"",
+		"head -n \"$(cat n)\" a", "for f in *.env; do cat $f; done", "x=.env; cat $x", "x=a; if ls; then x=.env; fi; cat $x", "while ls; do cat $x; x=.env; done", "find . | xargs cat", "/tmp/ls", "bin/git status",
+		"command rm x", "type -x", "which --x", "printf -v x y", "ls --unknown", "node -e x", "node a.js", "go env", "go list", "date -f x", "cat --unknown a",
 		"\\ls", "", "# only a comment",
 	} {
 		if cmd == `\ls` { // the shell removes the backslash: it is ls

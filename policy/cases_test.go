@@ -34,9 +34,6 @@ type fieldCase struct {
 		Exists []string          `json:"exists"`
 		Fold   bool              `json:"case_insensitive"`
 	} `json:"fs"`
-	// Later says that allow is right, and that this permd still asks: what it
-	// does not understand yet.
-	Later bool `json:"later"`
 }
 
 func (c *fieldCase) input(t *testing.T) Input {
@@ -104,11 +101,7 @@ func TestFieldCases(t *testing.T) {
 	for _, c := range fieldCases(t) {
 		t.Run(c.ID, func(t *testing.T) {
 			r := Decide(c.input(t))
-			want := c.Want
-			if c.Later {
-				want = []string{"ask"}
-			}
-			if !slices.Contains(want, r.Verdict.String()) {
+			if want := c.Want; !slices.Contains(want, r.Verdict.String()) {
 				t.Errorf("%s%s%s%v: %s, want %v\n%s\n%+v", c.Command, c.Path, c.URL, c.Paths, r.Verdict, want, c.Rules, r.Reasons)
 			}
 		})

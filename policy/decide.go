@@ -26,6 +26,7 @@ type judge struct {
 	units    []unitState
 	lookups  []int // units that name permd, nil before they are looked for
 	patterns map[string]*regexp.Regexp
+	listed   int // names looked at for patterns of the shell
 	result   Result
 	// holds is true when some ask is one that no grant lifts, firm when no mode
 	// and no external decider does.
@@ -54,6 +55,9 @@ func Decide(in Input) Result {
 		if j.result.Reasons[i].Verdict == ask.Deny {
 			verdict = ask.Deny
 		}
+	}
+	if verdict == ask.Allow && !slices.ContainsFunc(j.result.Reasons, func(r Reason) bool { return r.Verdict == ask.Allow }) {
+		verdict = j.ask(Reason{Kind: ask.KindDefault, Text: "no rule allows it"}, false)
 	}
 	j.conclude(verdict)
 	return j.result
@@ -188,6 +192,8 @@ func (j *judge) ruleReason(r *rule, s *subject) Reason {
 	return out
 }
 
+const notUnderstood = "not understood: "
+
 // floors are asks about the action as a whole.
 func (j *judge) floors() ask.Verdict {
 	v := ask.Allow
@@ -195,15 +201,8 @@ func (j *judge) floors() ask.Verdict {
 		j.firm = true
 		v = j.ask(Reason{Kind: ask.KindDefault, Text: j.in.Policy.broken}, true)
 	}
-	if j.script != nil && j.script.Floor != "" {
-		text := "it is not one plain command: " + j.script.Floor
-		for _, u := range j.script.Units {
-			if u.Guess {
-				text += "; part of it cannot be read"
-				break
-			}
-		}
-		v = v.Stricter(j.ask(Reason{Kind: ask.KindDefault, Text: text}, true))
+	if j.script != nil && j.script.Doubt != "" {
+		v = v.Stricter(j.ask(Reason{Kind: ask.KindDefault, Text: notUnderstood + j.script.Doubt}, true))
 	}
 	return v
 }

@@ -120,9 +120,9 @@ func (j *judge) matches(r *rule, s *subject) bool {
 func (j *judge) command(r *rule, s *subject) bool {
 	switch {
 	case r.argv != nil && r.prove:
-		return s.argv != nil && r.argv.permits(s.argv)
+		return s.argv != nil && (r.argv.permits(s.argv) || s.bare != nil && r.argv.permits(s.bare))
 	case r.argv != nil:
-		return r.argv.forbids(j.unit(s), j.fold) && j.touches(r, s)
+		return j.forbids(r, s) && j.touches(r, s)
 	case r.Class != "" && r.prove:
 		return s.reader && j.touches(r, s)
 	case r.Class != "":
@@ -131,6 +131,20 @@ func (j *judge) command(r *rule, s *subject) bool {
 		return s.argv != nil // every command that is understood
 	}
 	return j.touches(r, s)
+}
+
+// forbids reports whether the command may be the one that r names.
+func (j *judge) forbids(r *rule, s *subject) bool {
+	u := j.unit(s)
+	if r.argv.forbids(u, j.fold) {
+		return true
+	}
+	if s.words == nil {
+		return false
+	}
+	with := *u
+	with.Words = s.words
+	return r.argv.forbids(&with, j.fold)
 }
 
 // touches reports whether the command touches the path of r, if r has one:

@@ -37,9 +37,6 @@ func (w *refWorld) decide(a *ask.Action) ask.Verdict {
 	switch a.Tool {
 	case ask.ToolBash:
 		commands := refSplit(a.Command)
-		if len(commands) != 1 {
-			verdict = ask.Prompt
-		}
 		for _, words := range commands {
 			parts = append(parts, refPart{words: words})
 			parts = append(parts, refTouched(words)...)

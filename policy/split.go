@@ -58,6 +58,11 @@ func (j *judge) addGiven(p ask.Path, needed bool) {
 		s.deep, s.hidden = true, true
 	}
 	j.addPath(p.Given, "", s)
+	// Some clients take a name in quotes, or behind an "@", for the file itself.
+	if name := strings.TrimPrefix(strings.Trim(p.Given, `'"`), "@"); name != p.Given && name != "" {
+		s.needed = false
+		j.addPath(name, "", s)
+	}
 }
 
 // addPath adds one subject for each place that the name may lead to.
@@ -88,12 +93,29 @@ func (j *judge) splitCommand() {
 			j.splitUnit(i, j.units[i].starts)
 		}
 	}
-	for _, r := range j.script.Redirs {
+	for i := range j.script.Redirs {
+		r := &j.script.Redirs[i]
 		how := accessRead
 		if r.Write {
 			how = accessWrite
 		}
-		j.addPath(r.Target.Text, r.Dir, subject{unit: -1, how: how, client: a.ClientTool})
+		j.addWord(&r.Target, r.Dir, r.Alts, r.Lost, subject{unit: -1, how: how, needed: true, client: a.ClientTool})
+	}
+}
+
+// addWord adds the places that a word of a command may name.
+func (j *judge) addWord(w *shell.Word, dir string, alts []string, lost bool, s subject) {
+	rel := !strings.HasPrefix(w.Text, "/")
+	s.blur = w.Open > shell.OpenCount || w.Open == shell.OpenCount && w.Head != "" || lost && rel
+	j.addPath(w.Text, dir, s)
+	if rel {
+		for _, alt := range alts {
+			j.addPath(w.Text, alt, s)
+		}
+	}
+	if w.Guess != "" {
+		s.blur = true
+		j.addPath(w.Guess, dir, s)
 	}
 }
 
@@ -108,23 +130,65 @@ func (j *judge) splitUnit(i, starts int) {
 	if starts > 0 {
 		own.Words = u.Words[:begins(u.Words, &j.script.Units[starts])]
 	}
+	s := subject{kind: kindCommand, unit: i, client: client}
+	words, why := j.sureWords(u, u.Words)
+	s.why = why
+	if starts > 0 && len(own.Words) < len(u.Words) {
+		own.Words, _ = j.sureWords(u, own.Words)
+	} else {
+		own.Words = words
+	}
+	if why == "" {
+		own.Assigns, own.More = nil, false // they are harmless, and open words
+	}
 	touches, reads := touched(&own)
-	s := subject{kind: kindCommand, unit: i, reader: reads, client: client}
-	if !u.Guess && !u.Remote && u.Depth <= maxCertain {
-		if argv, ok := u.Argv(); ok {
-			s.argv = argv
+	if name := readerName(&own); name == "test" || name == "[" {
+		touches = testTouched(own.Words)
+		if testRuns(own.Words) {
+			s.why = "a test that may run a command"
 		}
 	}
+	s.reader = reads && s.why == ""
+	if s.why == "" && !u.Remote {
+		s.argv = argvOf(words)
+		s.bare = j.bareGit(u, s.argv)
+	}
+	if len(words) != len(u.Words) {
+		s.words = words
+	}
+	if u.Remote {
+		s.why = "" // what starts it is judged
+	}
 	j.subjects = append(j.subjects, s)
-	for _, t := range touches {
-		j.addPath(t.word.Text, u.Dir, subject{unit: i, how: t.how, deep: t.deep, hidden: t.hidden, client: client})
+	for k := range touches {
+		t := &touches[k]
+		if t.word.Pipe {
+			continue
+		}
+		j.addWord(&t.word, u.Dir, u.Alts, u.Lost, subject{unit: i, how: t.how, deep: t.deep, hidden: t.hidden, client: client})
 	}
 	for _, w := range addresses(&own) {
-		j.subjects = append(j.subjects, subject{kind: kindWeb, unit: i, url: parseTarget(w), raw: w, client: client})
+		at := subject{kind: kindWeb, unit: i, url: parseTarget(w), raw: w, client: client}
+		if host, _, ok := strings.Cut(w, open); ok && strings.Count(host, "/") < 3 {
+			at.blur = true
+		}
+		j.subjects = append(j.subjects, at)
 	}
 	if agent := startsAgent(u); agent != "" {
 		j.subjects = append(j.subjects, subject{kind: kindTask, unit: i, agent: agent, client: client})
 	}
+}
+
+// argvOf are the words as patterns of rules see them.
+func argvOf(words []shell.Word) []string {
+	argv := make([]string, len(words))
+	for i := range words {
+		argv[i] = words[i].Text
+		if words[i].Open != shell.Closed || words[i].Pipe {
+			argv[i] = words[i].Head + open
+		}
+	}
+	return argv
 }
 
 // begins is where the words of a command begin among those of the one that

@@ -25,12 +25,21 @@ type subject struct {
 	// argv are the literal words of a command that is the whole action or
 	// that it starts, nil when they are not certain.
 	argv []string
+	// bare is argv without options that a rule need not name, nil for none;
+	// words are the unit's words with files in the place of patterns, when
+	// they differ; why says what is not certain of the command.
+	bare  []string
+	words []shell.Word
+	why   string
 	// reader says that the command only reads, and reads what its path
 	// subjects say.
 	reader bool
 	// path subjects
 	place paths.Place
 	how   access
+	// blur is true when this is one of several places that are meant, or none:
+	// it forbids, and permits nothing.
+	blur bool
 	// needed is true when the path must be allowed itself: the action is to
 	// touch it, or its command counts as reading only.
 	needed bool

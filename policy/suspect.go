@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"path"
 	"strings"
 
 	"permd/policy/shell"
@@ -17,7 +18,7 @@ func (p *argv) forbids(u *shell.Unit, fold bool) bool {
 	if len(p.words) > 0 && !p.program(u, fold) {
 		return false
 	}
-	m := suspicion{p: p}
+	m := suspicion{p: p, dir: u.Dir}
 	m.load(u.Words[1:])
 	return m.match(u.More)
 }
@@ -50,6 +51,7 @@ func (p *argv) program(u *shell.Unit, fold bool) bool {
 // suspicion matches the words after the program.
 type suspicion struct {
 	p    *argv
+	dir  string   // where relative names of files are
 	opts []string // words that begin with "-"
 	ops  []operand
 }
@@ -96,7 +98,25 @@ func (m *suspicion) match(more bool) bool {
 			ops = append(ops, *w)
 		}
 	}
-	return sequence(ops, m.ops, m.p.rest || more)
+	return m.sequence(ops, m.p.rest || more || m.p.open())
+}
+
+// open reports whether the last word of the pattern ends in a star: what
+// forbids "git push --force*" means the words behind it too.
+func (p *argv) open() bool {
+	return len(p.words) > 0 && strings.HasSuffix(p.words[len(p.words)-1].text, "*") && !p.words[len(p.words)-1].literal()
+}
+
+// hits reports whether operand o is what w says, for an absolute pattern also
+// by where a relative name leads.
+func (m *suspicion) hits(w *wild, o *operand) bool {
+	if w.match(o.text) {
+		return true
+	}
+	if !strings.HasPrefix(w.text, "/") || o.text == "" || o.text[0] == '/' || m.dir == "" {
+		return false
+	}
+	return w.match(path.Join(m.dir, o.text))
 }
 
 // option reports whether the pattern's option w is among those of the unit.
@@ -122,7 +142,7 @@ func (m *suspicion) option(w *wild) bool {
 func (m *suspicion) letter(c byte) bool {
 	for _, o := range m.opts {
 		if strings.HasPrefix(o, "--") {
-			if o == longOf[c] {
+			if name, _, _ := strings.Cut(o, "="); longOf[c] != "" && len(name) >= len("--")+3 && strings.HasPrefix(longOf[c], name) {
 				return true
 			}
 		} else if strings.IndexByte(o[1:], c) >= 0 {
@@ -147,11 +167,12 @@ func abbreviates(name string, w *wild) bool {
 // that may be the value of an option may be left out; a star in between
 // stands for any number of them. It keeps the set of patterns that may be
 // next, so that its work is the product of the two lengths at most.
-func sequence(patterns []wild, ops []operand, rest bool) bool {
+func (m *suspicion) sequence(patterns []wild, rest bool) bool {
 	next := make([]bool, len(patterns)+1)
 	reach(next, patterns, 0)
 	end := len(patterns)
-	for _, o := range ops {
+	for i := range m.ops {
+		o := &m.ops[i]
 		if rest && next[end] {
 			return true
 		}
@@ -163,7 +184,7 @@ func sequence(patterns []wild, ops []operand, rest bool) bool {
 			if o.follows || j < end && patterns[j].star {
 				reach(after, patterns, j)
 			}
-			if j < end && patterns[j].match(o.text) {
+			if j < end && m.hits(&patterns[j], o) {
 				reach(after, patterns, j+1)
 			}
 		}

@@ -83,6 +83,14 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		j.holds, j.firm = true, true
 		return ask.Prompt
 	}
+	if covered == notCovered {
+		switch {
+		case s.why != "":
+			return j.unsure(s, &f, notUnderstood+s.why)
+		case s.blur:
+			return j.unsure(s, &f, "which file it is, is not known")
+		}
+	}
 	if why := j.later(s); why != "" && !f.exact && covered != byRule {
 		j.firm = true
 		return j.ask(Reason{Kind: ask.KindBaseline, Unit: j.unitText(s), Path: s.place.Given, Text: why}, true)
@@ -106,6 +114,11 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		return ask.Allow
 	case s.kind == kindPath && !j.needed(s), s.kind == kindWeb && s.unit >= 0:
 		return ask.Allow // the command is judged
+	case s.kind == kindCommand && s.argv != nil && (j.unit(s).Passes || j.unit(s).Free):
+		if j.in.Policy.baseline && j.in.Node == Origin {
+			j.speak(s, ask.Allow, ask.KindBaseline, "it only steers the shell")
+		}
+		return ask.Allow // what it starts is judged
 	case s.kind == kindCommand && (j.unit(s).Remote || j.agentByName(s)):
 		return ask.Allow // what starts it is judged, or the agent as a task
 	case s.kind == kindTask && s.unit >= 0 && j.units[s.unit].named && j.in.Node != Claimed:
@@ -119,6 +132,15 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 // lifted reports whether a grant with a pattern covers the command. It covers
 // the command alone: its files are judged.
 func (j *judge) lifted(s *subject) bool { return s.kind == kindCommand && j.units[s.unit].lifted }
+
+// unsure is the verdict on what is not certain: it asks, and where nothing is
+// allowed that no rule allows, it is not.
+func (j *judge) unsure(s *subject, f *found, text string) ask.Verdict {
+	if d := j.in.Policy.def; d != nil && *d == ask.Deny && !f.ask && !f.free && !f.exact && !f.class && !(s.kind == kindPath && !j.needed(s)) {
+		return j.speak(s, ask.Deny, ask.KindDefault, text)
+	}
+	return j.ask(Reason{Kind: ask.KindDefault, Unit: j.unitText(s), Path: s.place.Given, Text: text}, true)
+}
 
 // ofThisProject reports whether r is no rule of another project than the one
 // that the action is from: who serves has rules of its own project too.
@@ -138,7 +160,7 @@ func (j *judge) allowed(s *subject, f *found) ask.Verdict {
 	}
 	why, hold := escapes(u), false
 	if why == "" && u.Inner != "" && !j.startsRemote(s.unit) {
-		why, hold = "the text that it hands to a shell is not one plain command: "+u.Inner, true
+		why, hold = "what it hands to a shell is not understood: "+u.Inner, true
 	}
 	if why == "" {
 		return ask.Allow

@@ -25,6 +25,9 @@ type grammar struct {
 	// script is the short option whose value is text for a shell, longScript
 	// the long one.
 	script, longScript string
+	// pure is true for a wrapper that changes only how long, how fast or in
+	// which directory the command runs.
+	pure bool
 	// more is true when the command gets further words.
 	more bool
 	// shell is true when the words are joined and read by a shell.
@@ -184,27 +187,27 @@ var wrappers = map[string]*grammar{
 	"sudo": {flags: "AbBEeHiKklnNPSsVv", values: "CDghpRrTtUu", long: "askpass background bell edit preserve-env set-home login list non-interactive no-update remove-timestamp reset-timestamp shell stdin validate version preserve-groups",
 		longVal: "close-from chdir group host prompt chroot role command-timeout type other-user user", assigns: true, dir: "D", longDir: "chdir", none: "eklKvV"},
 	"doas":  {flags: "nLs", values: "aCu", none: "L"},
-	"env":   {flags: "i0v", values: "uCSa", long: "ignore-environment null debug list-signal-handling", longVal: "unset chdir split-string argv0 block-signal default-signal ignore-signal", assigns: true, dir: "C", longDir: "chdir", script: "S", longScript: "split-string"},
-	"nohup": {}, "builtin": {}, "noglob": {}, "nocorrect": {}, "busybox": {}, "toybox": {}, "torsocks": {}, "torify": {}, "unbuffer": {flags: "p"},
+	"env":   {pure: true, flags: "i0v", values: "uCSa", long: "ignore-environment null debug list-signal-handling", longVal: "unset chdir split-string argv0 block-signal default-signal ignore-signal", assigns: true, dir: "C", longDir: "chdir", script: "S", longScript: "split-string"},
+	"nohup": {pure: true}, "builtin": {pure: true}, "noglob": {pure: true}, "nocorrect": {}, "busybox": {}, "toybox": {}, "torsocks": {}, "torify": {}, "unbuffer": {flags: "p"},
 	"-":        {},
-	"command":  {flags: "pvV", none: "vV"},
-	"exec":     {flags: "cl", values: "a"},
-	"setsid":   {flags: "cfw", long: "ctty fork wait"},
-	"nice":     {values: "n", longVal: "adjustment", digits: true},
-	"ionice":   {flags: "t", values: "cnpPu", long: "ignore", longVal: "class classdata pid pgid uid"},
-	"time":     {flags: "apqvV", values: "fo", long: "append portability quiet verbose", longVal: "format output"},
-	"timeout":  {flags: "fpv", values: "ks", long: "foreground preserve-status verbose", longVal: "kill-after signal", operands: 1},
-	"gtimeout": {flags: "fpv", values: "ks", long: "foreground preserve-status verbose", longVal: "kill-after signal", operands: 1},
-	"stdbuf":   {values: "ioe", longVal: "input output error"},
+	"command":  {pure: true, flags: "pvV", none: "vV"},
+	"exec":     {pure: true, flags: "cl", values: "a"},
+	"setsid":   {pure: true, flags: "cfw", long: "ctty fork wait"},
+	"nice":     {pure: true, values: "n", longVal: "adjustment", digits: true},
+	"ionice":   {pure: true, flags: "t", values: "cnpPu", long: "ignore", longVal: "class classdata pid pgid uid"},
+	"time":     {pure: true, flags: "apqvV", values: "fo", long: "append portability quiet verbose", longVal: "format output"},
+	"timeout":  {pure: true, flags: "fpv", values: "ks", long: "foreground preserve-status verbose", longVal: "kill-after signal", operands: 1},
+	"gtimeout": {pure: true, flags: "fpv", values: "ks", long: "foreground preserve-status verbose", longVal: "kill-after signal", operands: 1},
+	"stdbuf":   {pure: true, values: "ioe", longVal: "input output error"},
 	"chrt":     {flags: "abdfiomrRv", values: "TPD", operands: 1},
 	"taskset":  {flags: "ac", long: "all-tasks cpu-list", operands: 1},
-	"xargs": {flags: "0oprtx", values: "adEILnPsJRS", glued: "eil", long: "null open-tty interactive no-run-if-empty verbose exit show-limits eof replace max-lines",
+	"xargs": {pure: true, flags: "0oprtx", values: "adEILnPsJRS", glued: "eil", long: "null open-tty interactive no-run-if-empty verbose exit show-limits eof replace max-lines",
 		longVal: "arg-file delimiter max-args max-procs max-chars process-slot-var", more: true},
 	"chroot":           {longVal: "userspec groups", long: "skip-chdir", operands: 1, remote: true},
 	"unshare":          {flags: "muinpUCTfrc", values: "SGRw", long: "mount uts ipc net pid user cgroup time fork map-root-user map-current-user", longAny: true, dir: "w"},
 	"pkexec":           {long: "disable-internal-agent keep-cwd", longVal: "user"},
 	"runuser":          {flags: "lmpfP", values: "ugGcs", long: "login", longVal: "user group supp-group command shell", script: "c", longScript: "command"},
-	"caffeinate":       {flags: "dimsu", values: "tw"},
+	"caffeinate":       {pure: true, flags: "dimsu", values: "tw"},
 	"proxychains":      {flags: "q", values: "f"},
 	"proxychains4":     {flags: "q", values: "f"},
 	"systemd-run":      {flags: "qGtPdSr", values: "pHMuE", long: "user system scope same-dir pty pipe shell quiet collect wait no-block no-ask-password remain-after-exit send-sighup slice-inherit", longAny: true},

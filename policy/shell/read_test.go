@@ -76,7 +76,7 @@ func TestFloor(t *testing.T) {
 		"f() { a; }":                "a function",
 		"export A=b":                "a declaration",
 		"time a":                    "time",
-		"coproc a":                  "a background command",
+		"coproc a":                  "a coprocess",
 		"[[ -f x ]]":                "an arithmetic or test expression",
 		"((1))":                     "an arithmetic or test expression",
 		"a > b":                     "a redirection",
@@ -145,7 +145,7 @@ func TestFindsEveryCommand(t *testing.T) {
 		"export A=$(rm x)":                         {"rm x", "export A=$(rm x)"},
 		"a=($(rm x))":                              {"rm x"},
 		"a[$(rm x)]=1":                             {"rm x"},
-		"[[ -n $(rm x) ]] && ls":                   {"rm x", "ls"},
+		"[[ -n $(rm x) ]] && ls":                   {"rm x", "[ -n ? ]", "ls"},
 		"[ -n $(rm x) ]":                           {"rm x", "[ -n ? ]"},
 		"echo $(( $(rm x) ))":                      {"rm x", "echo ?"},
 		"echo $((a[$(rm x)]))":                     {"rm x", "echo ?"},
@@ -160,7 +160,8 @@ func TestFindsEveryCommand(t *testing.T) {
 		"git commit -F - <<'M' 2>&1 | rm -rf x\nbody\nM": {"git commit -F -", "rm -rf x"},
 		"C=rm; $C x":                             {"rm x"},
 		"C='rm -rf'; $C x":                       {"rm -rf x"},
-		"C=rm; C=ls; $C x":                       {"rm x", "ls x"},
+		"C=rm; C=ls; $C x":                       {"ls x"},
+		"if a; then C=rm; else C=ls; fi; $C x":   {"a", "rm x", "ls x", "? x"},
 		"for c in rm ls; do $c x; done":          {"rm x", "ls x"},
 		"{rm,-rf,build}":                         {"rm -rf build"},
 		"a{b,c}d":                                {"abd acd"},
@@ -336,20 +337,24 @@ func TestDirectories(t *testing.T) {
 		{"cd \"$HOME/p\" && x", "/home/dev/p", false},
 		{"cd \"$D\" && x", "/home/dev/proj", true},
 		{"cd - && x", "/home/dev/proj", true},
-		{"cd \"$D\"; cd /abs; x", "/abs", false},
+		{"cd \"$D\" && cd /abs && x", "/abs", false},
+		{"cd \"$D\"; cd /abs; x", "/abs", true},
 		{"(cd a) && x", "/home/dev/proj", false},
 		{"cd a | x", "/home/dev/proj", false},
 		{"cd a & x", "/home/dev/proj", false},
 		{"{ cd a; } && x", "/home/dev/proj/a", false},
-		{"if y; then cd a; fi; x", "/home/dev/proj", true},
-		{"cd a || cd b; x", "/home/dev/proj/a", true},
+		{"if y; then cd \"$D\"; fi; x", "/home/dev/proj", true},
+		{"while y; do cd a; x; done", "/home/dev/proj/a", true},
 		{"cd a || y; x", "/home/dev/proj/a", false},
 		{"pushd a && x", "/home/dev/proj/a", false},
 		{"popd; x", "/home/dev/proj", true},
 		{"env -C /etc x", "/etc", false},
 		{"env --chdir=sub x", "/home/dev/proj/sub", false},
 		{"sudo -D /srv x", "/srv", false},
-		{"f() { x; }", "/home/dev/proj", true},
+		{"f() { x; }; f", "/home/dev/proj", false},
+		{"f() { x; }; cd a && f", "/home/dev/proj", true},
+		{"f() { x; }; cd a && eval f", "/home/dev/proj", true},
+		{"if y; then f() { x; }; fi; cd a && f", "/home/dev/proj", true},
 	} {
 		s := Read(c.cmd, env)
 		i := slices.IndexFunc(s.Units, func(u Unit) bool { return u.Name() == "x" })
@@ -403,7 +408,7 @@ func TestWhoStartsWhom(t *testing.T) {
 				t.Errorf("a: %+v", u)
 			}
 		case "sh":
-			if u.Via != "sudo" || u.Inner != "several commands" {
+			if u.Via != "sudo" || u.Inner != "" {
 				t.Errorf("sh: %+v", u)
 			}
 		case "ls":
@@ -412,8 +417,11 @@ func TestWhoStartsWhom(t *testing.T) {
 			}
 		}
 	}
-	if s := Read("bash -lc 'a; b'", env); !s.Plain() || s.Units[0].Inner == "" {
+	if s := Read("bash -lc 'a; b'", env); !s.Plain() || s.Units[0].Inner != "" || !s.Units[0].Passes {
 		t.Errorf("a plain command that hands text on: floor %q, inner %q", s.Floor, s.Units[0].Inner)
+	}
+	if s := Read("bash -lc 'a; $b'", env); s.Doubt != "" || s.Units[1].Doubt != "" || s.Units[2].Doubt == "" {
+		t.Errorf("text that is not understood: %+v", s)
 	}
 	if s := Read("sudo -Z rm x", env); !s.Units[1].Guess {
 		t.Error("behind an unknown option, and no guess")

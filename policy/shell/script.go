@@ -27,6 +27,9 @@ type Script struct {
 	// when it is: then Units[0] is that command, and any further units are
 	// what it starts.
 	Floor string
+	// Doubt says what is not understood outside the words of any unit, "" when
+	// there is nothing. What is not understood in a unit, its Doubt says.
+	Doubt string
 	// Unread is text that could not be parsed. Its suspects are among the
 	// units.
 	Unread []string
@@ -45,6 +48,20 @@ type Unit struct {
 	// true when a cd could not be followed, and Dir is then the last known.
 	Dir  string
 	Lost bool
+	// Alts are directories in which it may run as well: a cd may have failed,
+	// or stand in a branch that is not taken.
+	Alts []string
+	// Doubt says what in it is not understood, "" when all words are Lit or
+	// otherwise settled.
+	Doubt string
+	// Free is true for a command of the shell that only steers it (set -e,
+	// exit 1, read line), and for a call of a function whose body is units.
+	Free bool
+	// Passes is true when it does nothing but start the unit that follows, by
+	// options that are all known (timeout, env, sh -c).
+	Passes bool
+	// Fed is true when its standard input comes from a pipe or a here-document.
+	Fed bool
 	// Outer is the index of the unit that starts this one, -1 for none, and
 	// Via that unit's program.
 	Outer int
@@ -62,8 +79,8 @@ type Unit struct {
 	Guess bool
 	// More is true when words that are not known follow (xargs, find -exec).
 	More bool
-	// Inner says why the text that it hands to a shell is not one plain
-	// command, "" when it is or when there is none.
+	// Inner says what is not understood in the text that it hands to a shell,
+	// "" when all is or when there is none.
 	Inner string
 	// Assigns is the environment prefix.
 	Assigns []Assign
@@ -93,11 +110,13 @@ func (u *Unit) Argv() ([]string, bool) {
 	return argv, !u.More
 }
 
-// Redir is a redirection to or from a file.
+// Redir is a redirection to or from a file; those to no file, as /dev/null,
+// are left out.
 type Redir struct {
 	Target Word
 	Write  bool // else it reads
 	Dir    string
+	Alts   []string
 	Lost   bool
 }
 
@@ -141,17 +160,6 @@ func (w *walker) feed() {
 	}
 }
 
-// context is what a part of the text inherits from where it stands.
-type context struct {
-	dir    string
-	lost   bool
-	outer  int
-	via    string
-	depth  int
-	remote bool
-	guess  bool
-}
-
 // read parses text and walks it. Text within text is read the same way.
 func (w *walker) read(text string, c context) {
 	if err := Check(text); err != nil {
@@ -178,12 +186,12 @@ func (w *walker) read(text string, c context) {
 
 // unread keeps text that cannot be parsed and suspects it.
 func (w *walker) unread(text, why string, c context) {
-	w.floor(why)
+	w.doubt(why)
 	w.script.Unread = append(w.script.Unread, text)
 	c.guess = true
 	for words := range suspects(text) {
 		if w.budget >= 0 {
-			w.unit(words, words[0].Text, c, nil)
+			w.unit(words, words[0].Text, c, nil, "")
 			continue
 		}
 		// No more text within text: what stands behind the wrappers is

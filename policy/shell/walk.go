@@ -2,6 +2,7 @@ package shell
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -14,7 +15,8 @@ type walker struct {
 	env    Env
 	src    string
 	budget int
-	// vars are the literal values that the text gives to variables, in order.
+	// vars are the literal values that the text gives to variables, in order,
+	// certain or not.
 	vars map[string][]string
 	// feeds are literal texts that a shell reading standard input might get.
 	feeds     []string
@@ -22,11 +24,22 @@ type walker struct {
 	// guessed are the words from which on a command was suspected: each is
 	// suspected once, or two guesses at every step would double the work.
 	guessed map[*Word]bool
+	// rounds is how often bodies of loops were walked.
+	rounds int
 }
 
+// floor notes why the text is not one plain literal simple command.
 func (w *walker) floor(why string) {
 	if w.script.Floor == "" {
 		w.script.Floor = why
+	}
+}
+
+// doubt notes what is not understood outside the words of any command.
+func (w *walker) doubt(why string) {
+	w.floor(why)
+	if w.script.Doubt == "" {
+		w.script.Doubt = why
 	}
 }
 
@@ -39,10 +52,15 @@ func (w *walker) text(n syntax.Node) string {
 	return w.src[from:to]
 }
 
-// stmts walks statements that run one after the other in the shell of c.
+// stmts walks statements that run one after the other in the shell of c. It
+// leaves c as it is when the last one succeeded.
 func (w *walker) stmts(list []*syntax.Stmt, c *context) {
-	for _, s := range list {
+	for i, s := range list {
+		m := c.mark()
 		w.stmt(s, c)
+		if i+1 < len(list) {
+			c.maybeNot(m)
+		}
 	}
 }
 
@@ -57,26 +75,31 @@ func (w *walker) apart(list []*syntax.Stmt, c *context) {
 func (w *walker) maybe(list []*syntax.Stmt, c *context) {
 	d := *c
 	w.stmts(list, &d)
-	if d.dir != c.dir || d.lost {
-		c.lost = true
-	}
+	c.join(&d)
 }
 
 func (w *walker) stmt(s *syntax.Stmt, c *context) {
-	if s.Background || s.Coprocess || s.Disown {
+	if s.Background || s.Disown {
 		w.floor("a background command")
+		d := *c
+		c = &d
+	}
+	if s.Coprocess {
+		w.doubt("a coprocess")
 		d := *c
 		c = &d
 	}
 	if s.Negated {
 		w.floor("a negation")
 	}
+	fed := c.fed
 	for _, r := range s.Redirs {
 		w.redirect(r, c)
 	}
 	if s.Cmd != nil {
 		w.command(s.Cmd, c)
 	}
+	c.fed = fed
 }
 
 func (w *walker) command(cmd syntax.Command, c *context) {
@@ -96,40 +119,35 @@ func (w *walker) command(cmd syntax.Command, c *context) {
 	case *syntax.IfClause:
 		w.floor("a condition")
 		for ; x != nil; x = x.Else {
+			m := c.mark()
 			w.stmts(x.Cond, c)
-			w.maybe(x.Then, c)
+			if len(x.Cond) == 0 { // else
+				w.maybe(x.Then, c)
+				break
+			}
+			d := *c
+			w.stmts(x.Then, &d)
+			c.maybeNot(m)
+			c.join(&d)
 		}
 	case *syntax.WhileClause:
 		w.floor("a loop")
-		w.maybe(x.Cond, c)
-		w.maybe(x.Do, c)
+		w.loop(x.Cond, x.Do, c)
 	case *syntax.ForClause:
 		w.floor("a loop")
-		if it, ok := x.Loop.(*syntax.WordIter); ok {
-			for _, item := range it.Items {
-				w.within(item, c)
-				if v := w.word(item); !v.Unknown() {
-					w.set(it.Name.Value, v.Text)
-				}
-			}
-		} else {
-			w.within(x.Loop, c)
-		}
-		w.maybe(x.Do, c)
+		w.forClause(x, c)
 	case *syntax.CaseClause:
 		w.floor("a condition")
-		w.within(x.Word, c)
+		w.loose(x.Word, c)
 		for _, item := range x.Items {
 			for _, p := range item.Patterns {
-				w.within(p, c)
+				w.loose(p, c)
 			}
 			w.maybe(item.Stmts, c)
 		}
 	case *syntax.FuncDecl:
 		w.floor("a function")
-		d := *c
-		d.lost = true
-		w.stmt(x.Body, &d)
+		w.function(x, c)
 	case *syntax.DeclClause:
 		w.floor("a declaration")
 		w.declaration(x, c)
@@ -139,14 +157,31 @@ func (w *walker) command(cmd syntax.Command, c *context) {
 			w.stmt(x.Stmt, c)
 		}
 	case *syntax.CoprocClause:
-		w.floor("a background command")
+		w.doubt("a coprocess")
 		d := *c
 		w.stmt(x.Stmt, &d)
 	case *syntax.TestDecl:
-		w.floor("a declaration")
+		w.doubt("a declaration")
 		w.stmt(x.Body, c)
-	default: // arithmetic, let and [[ ]] start nothing themselves
+	case *syntax.TestClause:
 		w.floor("an arithmetic or test expression")
+		w.test(x, c)
+	case *syntax.ArithmCmd:
+		w.floor("an arithmetic or test expression")
+		w.within(x, c)
+		if !w.arithmetic(x.X, c) {
+			w.doubt("an arithmetic expression")
+		}
+	case *syntax.LetClause:
+		w.floor("an arithmetic or test expression")
+		w.within(x, c)
+		for _, e := range x.Exprs {
+			if !w.arithmetic(e, c) {
+				w.doubt("an arithmetic expression")
+			}
+		}
+	default:
+		w.doubt("an unknown kind of command")
 		w.within(x, c)
 	}
 }
@@ -157,21 +192,47 @@ func (w *walker) binary(x *syntax.BinaryCmd, c *context) {
 		w.floor("a pipe")
 		left, right := *c, *c
 		w.stmt(x.X, &left)
+		right.fed = true
 		w.stmt(x.Y, &right)
+		c.forget(&right) // zsh runs the last part in the shell itself
+		if right.dir != c.dir || right.lost {
+			c.trail = append(c.trail, right.dir)
+			c.also(right.dir)
+		}
 	case syntax.AndStmt:
 		w.floor("several commands")
 		w.stmt(x.X, c)
+		left := c.vars
 		w.stmt(x.Y, c)
+		for b := c.vars; b != left && b != nil && len(c.iffy) < 64; b = b.up {
+			c.iffy = append(c.iffy, b.name)
+		}
 	default: // the right side runs where the left side failed
 		w.floor("several commands")
-		right := *c
+		m := c.mark()
 		w.stmt(x.X, c)
-		before := right
+		right := *c
+		right.maybeNot(m)
 		w.stmt(x.Y, &right)
-		if right.dir != before.dir && right.dir != c.dir || right.lost {
-			c.lost = true
+		if leaves(x.Y) { // what follows runs only after success
+			c.trail, c.iffy, c.trailLost = c.trail[:m.trail], c.iffy[:m.iffy], m.lost
+			return
 		}
+		c.join(&right)
 	}
+}
+
+// leaves reports whether what follows s does not run.
+func leaves(s *syntax.Stmt) bool {
+	if b, ok := s.Cmd.(*syntax.Block); ok && len(b.Stmts) > 0 && !s.Background {
+		return leaves(b.Stmts[len(b.Stmts)-1])
+	}
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 || s.Background {
+		return false
+	}
+	name := call.Args[0].Lit()
+	return name == "exit" || name == "return"
 }
 
 // within finds the commands that expansions in n would run.
@@ -187,17 +248,35 @@ func (w *walker) within(n syntax.Node, c *context) {
 			return false
 		case *syntax.ProcSubst:
 			w.floor("a process substitution")
-			w.apart(x.Stmts, c)
+			d := *c
+			d.fed = x.Op == syntax.CmdOut
+			w.stmts(x.Stmts, &d)
 			return false
 		}
 		return true
 	})
 }
 
+// loose resolves a word that stands outside any command.
+func (w *walker) loose(word *syntax.Word, c *context) Word {
+	w.within(word, c)
+	v := w.word(word, c)
+	if !v.Settled() {
+		w.doubt(v.Why)
+	}
+	return v
+}
+
 func inert(word *syntax.Word) bool {
 	for _, p := range word.Parts {
-		switch p.(type) {
+		switch p := p.(type) {
 		case *syntax.Lit, *syntax.SglQuoted:
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				if _, ok := q.(*syntax.Lit); !ok {
+					return false
+				}
+			}
 		default:
 			return false
 		}
@@ -205,43 +284,23 @@ func inert(word *syntax.Word) bool {
 	return true
 }
 
-func (w *walker) redirect(r *syntax.Redirect, c *context) {
-	w.floor("a redirection")
-	if r.Word != nil {
-		w.within(r.Word, c)
-	}
-	if r.Hdoc != nil {
-		w.within(r.Hdoc, c)
-		w.feeds = append(w.feeds, heredoc(w.text(r.Hdoc)))
-		return
-	}
-	if r.Word == nil {
-		return
-	}
-	target := w.word(r.Word)
-	write := true
-	switch r.Op {
-	case syntax.WordHdoc:
-		w.feeds = append(w.feeds, target.Text)
-		return
-	case syntax.Hdoc, syntax.DashHdoc:
-		return
-	case syntax.RdrIn:
-		write = false
-	case syntax.DplIn, syntax.DplOut:
-		if target.Text == "-" || strings.Trim(strings.TrimSuffix(target.Text, "-"), "0123456789") == "" {
-			return // joins two streams
-		}
-	}
-	w.script.Redirs = append(w.script.Redirs, Redir{Target: target, Write: write, Dir: c.dir, Lost: c.lost})
-}
-
 // call walks a simple command.
 func (w *walker) call(x *syntax.CallExpr, c *context) {
 	var assigns []Assign
+	doubt := ""
 	for _, a := range x.Assigns {
 		w.floor("an assignment")
-		assigns = append(assigns, w.assign(a, c)...)
+		set := w.assign(a, c)
+		assigns = append(assigns, set...)
+		switch {
+		case len(x.Args) == 0:
+			w.own(a, set, c)
+		case len(set) != 1 || a.Append || a.Array != nil || a.Index != nil || !HarmlessVariable(set[0].Name) || !plainValue(set[0].Name, set[0].Value):
+			doubt = "it sets a variable that programs may obey"
+			if len(set) == 1 {
+				doubt = "it sets " + set[0].Name
+			}
+		}
 	}
 	if len(x.Args) == 0 {
 		w.script.Assigns = append(w.script.Assigns, assigns...)
@@ -255,32 +314,52 @@ func (w *walker) call(x *syntax.CallExpr, c *context) {
 	words := make([]Word, 0, len(x.Args))
 	for _, arg := range x.Args {
 		w.within(arg, c)
-		v := w.word(arg)
-		if !v.Lit {
+		v := w.word(arg, c)
+		if v.Why != "" {
 			w.floor(v.Why)
+			if v.Why == "a brace expansion" && !v.Settled() {
+				if list := w.braced(arg, c); list != nil {
+					for i := range list {
+						if !list[i].Settled() && doubt == "" {
+							doubt = list[i].Why
+						}
+					}
+					words = append(words, list...)
+					continue
+				}
+			}
+			if !v.Settled() && doubt == "" {
+				doubt = v.Why
+			}
 			words = append(words, split(v)...)
 			continue
 		}
-		if v.Unknown() {
+		if !v.Lit {
 			w.floor("text that is not UTF-8")
+			doubt = "text that is not UTF-8"
 		}
 		words = append(words, v)
 	}
-	if x.Args[0].Lit() == "" {
+	if len(words) == 0 {
+		w.doubt("a command of no words")
+		return
+	}
+	if !words[0].Lit && doubt == "" {
+		doubt = "which program it is: " + words[0].Why
+	}
+	if !words[0].Lit {
 		w.otherPrograms(x, words, c)
 	}
-	w.unit(words, w.text(x), *c, assigns)
-	w.cd(words, c)
+	n := len(w.script.Units)
+	w.unit(words, w.text(x), *c, assigns, doubt)
+	w.effects(n, words, c)
 }
 
-// split gives the words that one written word may become: a list in braces,
-// or a variable set to several words.
+// split gives the words that one written word may become when it is a
+// variable set to several words.
 func split(v Word) []Word {
 	var texts []string
-	switch {
-	case v.Why == "a brace expansion":
-		texts = braces(v.Text)
-	case v.Why == "a variable" && !v.Quoted && strings.ContainsAny(v.Text, " \t\n"):
+	if v.Why == "a variable that may be several words" && !v.Quoted && strings.ContainsAny(v.Text, " \t\n") {
 		texts = strings.Fields(v.Text)
 	}
 	if len(texts) == 0 {
@@ -291,22 +370,6 @@ func split(v Word) []Word {
 		words[i] = Word{Text: s, Why: v.Why, Src: s}
 	}
 	return words
-}
-
-// braces expands one list in braces, without others in it.
-func braces(s string) []string {
-	before, rest, ok := strings.Cut(s, "{")
-	list, after, closed := strings.Cut(rest, "}")
-	if !ok || !closed || strings.ContainsAny(list+after, "{}") || !strings.Contains(list, ",") {
-		return nil
-	}
-	var out []string
-	for item := range strings.SplitSeq(list, ",") {
-		if s := before + item + after; s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // otherPrograms suspects every value that the text gives to a variable which
@@ -320,10 +383,15 @@ func (w *walker) otherPrograms(x *syntax.CallExpr, words []Word, c *context) {
 		return
 	}
 	values := w.vars[p.Param.Value]
-	for i := 0; i+1 < len(values); i++ { // the last is in words already
+	for i, v := range values {
+		some := Word{Text: v, Why: "a variable that may be several words"}
+		list := split(some)
+		if i+1 == len(values) && list[0].Text == words[0].Text || v == "" {
+			continue // it is in words already
+		}
 		guess := *c
 		guess.guess = true
-		w.unit(append(split(Word{Text: values[i], Why: "a variable"}), words[1:]...), w.text(x), guess, nil)
+		w.unit(append(list, words[1:]...), w.text(x), guess, nil, "")
 	}
 }
 
@@ -332,7 +400,10 @@ func (w *walker) set(name, value string) {
 		w.vars = map[string][]string{}
 	}
 	const most = 8
-	if v := w.vars[name]; len(v) < most {
+	if v := w.vars[name]; len(v) < most && !slices.Contains(v, value) {
+		w.vars[name] = append(v, value)
+	} else if len(v) > 0 && v[len(v)-1] != value && slices.Contains(v, value) {
+		v = slices.DeleteFunc(v, func(s string) bool { return s == value })
 		w.vars[name] = append(v, value)
 	}
 }
@@ -348,43 +419,47 @@ func (w *walker) assign(a *syntax.Assign, c *context) []Assign {
 		return nil
 	}
 	out := Assign{Name: a.Name.Value, Unit: -1}
+	out.Value.Lit = a.Value == nil && !a.Naked
 	if a.Value != nil {
 		w.within(a.Value, c)
-		out.Value = w.word(a.Value)
+		out.Value = w.word(a.Value, c)
 	}
 	return []Assign{out}
 }
 
-// declaration walks export, declare, local, readonly and typeset.
-func (w *walker) declaration(x *syntax.DeclClause, c *context) {
-	words := []Word{{Text: x.Variant.Value, Lit: true}}
-	for _, a := range x.Args {
-		for _, set := range w.assign(a, c) {
-			w.script.Assigns = append(w.script.Assigns, set)
-			if !a.Naked && !set.Value.Unknown() {
-				w.set(set.Name, set.Value.Text)
-			}
+// own sets a variable of the shell itself.
+func (w *walker) own(a *syntax.Assign, set []Assign, c *context) {
+	switch {
+	case len(set) != 1 || !localName(set[0].Name) && !HarmlessVariable(set[0].Name):
+		why := "it sets a variable that programs may obey"
+		if len(set) == 1 {
+			why = "it sets " + set[0].Name
 		}
-		if a.Name == nil && a.Value != nil {
-			w.within(a.Value, c)
-			words = append(words, w.word(a.Value))
-			continue
+		w.doubt(why)
+		if len(set) == 1 && set[0].Value.Lit {
+			c.bind(set[0].Name, set[0].Value)
 		}
-		words = append(words, Word{Text: w.text(a)})
+	case a.Array != nil || a.Index != nil:
+		w.doubt("an array")
+	case !set[0].Value.Settled():
+		w.doubt(set[0].Value.Why)
+		c.unsure(set[0].Name)
+	case a.Append:
+		c.unsure(set[0].Name)
+	default:
+		v := set[0].Value
+		if v.Open == OpenWords {
+			v.Open = OpenWord
+		}
+		if v.Glob != "" && !v.Split {
+			v = Word{Open: OpenWord} // a pattern is not expanded here but where it is used
+		}
+		c.bind(set[0].Name, v)
 	}
-	w.unit(words, w.text(x), *c, nil)
 }
 
 // cd moves c as a cd or pushd of these words would.
 func (w *walker) cd(words []Word, c *context) {
-	switch words[0].Text {
-	case "cd", "pushd", "chdir":
-	case "popd":
-		c.lost = true
-		return
-	default:
-		return
-	}
 	args := words[1:]
 	for len(args) > 0 && (args[0].Text == "--" || args[0].Text == "-P" || args[0].Text == "-L") {
 		args = args[1:]
@@ -392,16 +467,80 @@ func (w *walker) cd(words []Word, c *context) {
 	if len(args) == 0 && w.env.Home != "" {
 		args = []Word{{Text: w.env.Home, Lit: true}}
 	}
-	if len(args) != 1 || args[0].Unknown() || args[0].Text == "" || strings.HasPrefix(args[0].Text, "-") ||
-		!args[0].Lit && (args[0].Why != "a ~" && args[0].Why != "a variable") {
+	c.trail = append(append(c.trail, c.dir), c.alts...)
+	c.trailLost = c.trailLost || c.lost
+	if len(args) != 1 || args[0].Unknown() || args[0].Text == "" || strings.HasPrefix(args[0].Text, "-") || !args[0].Lit {
 		c.lost = true
 		return
 	}
-	if to := args[0].Text; path.IsAbs(to) {
-		c.dir, c.lost = path.Clean(to), false
-	} else if strings.HasPrefix(to, "~") {
-		c.lost = true
-	} else {
-		c.dir = path.Join(c.dir, to)
+	to := args[0].Text
+	if path.IsAbs(to) {
+		c.dir, c.alts, c.lost = path.Clean(to), nil, false
+		return
 	}
+	c.dir = path.Join(c.dir, to)
+	alts := slices.Clone(c.alts)
+	for i := range alts {
+		alts[i] = path.Join(alts[i], to)
+	}
+	c.alts = alts
+}
+
+// noFiles are targets of redirections that keep or show nothing elsewhere.
+var noFiles = map[string]bool{"/dev/null": true, "/dev/stdin": true, "/dev/stdout": true, "/dev/stderr": true, "/dev/zero": true, "/dev/fd/0": true, "/dev/fd/1": true, "/dev/fd/2": true}
+
+func (w *walker) redirect(r *syntax.Redirect, c *context) {
+	w.floor("a redirection")
+	if r.Word != nil {
+		w.within(r.Word, c)
+	}
+	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
+		w.doubt("a redirection that sets a variable")
+	}
+	if r.Hdoc != nil {
+		w.within(r.Hdoc, c)
+		w.feeds = append(w.feeds, heredoc(w.text(r.Hdoc)))
+		c.fed = true
+		var o builder
+		for _, part := range r.Hdoc.Parts {
+			w.part(&o, part, c, false, true, false)
+		}
+		if o.broken {
+			w.doubt(o.Why)
+		}
+		return
+	}
+	if r.Word == nil {
+		return
+	}
+	target := w.word(r.Word, c)
+	if !target.Settled() {
+		w.doubt(target.Why)
+	}
+	write := true
+	switch r.Op {
+	case syntax.WordHdoc:
+		w.feeds = append(w.feeds, target.Text)
+		c.fed = true
+		return
+	case syntax.Hdoc, syntax.DashHdoc:
+		c.fed = true
+		return
+	case syntax.RdrIn:
+		write = false
+		c.fed = true
+	case syntax.DplIn, syntax.DplOut:
+		if target.Lit && (target.Text == "-" || strings.Trim(strings.TrimSuffix(target.Text, "-"), "0123456789") == "") {
+			return // joins two streams
+		}
+	}
+	switch {
+	case target.Pipe || target.Lit && noFiles[target.Text]:
+		return
+	case strings.HasPrefix(target.Text, "/dev/tcp/") || strings.HasPrefix(target.Text, "/dev/udp/"):
+		w.doubt("a connection to another machine")
+	case target.Glob != "":
+		w.doubt("a redirection to a file name pattern")
+	}
+	w.script.Redirs = append(w.script.Redirs, Redir{Target: target, Write: write, Dir: c.dir, Alts: c.alts, Lost: c.lost})
 }

@@ -4,11 +4,25 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
 // unknown stands in a word's text for what is not known.
 const unknown = utf8.RuneError
+
+// Openness says how much a word that is understood leaves open: what it is
+// made of are variables of the text and the output of commands that are units
+// themselves.
+type Openness uint8
+
+// How open a word is.
+const (
+	Closed    Openness = iota
+	OpenCount          // digits stand where it is not known
+	OpenWord           // it is one word
+	OpenWords          // it may be any number of words, and names of files
+)
 
 // Word is one word of a command.
 type Word struct {
@@ -16,50 +30,147 @@ type Word struct {
 	// Pieces that are not known are U+FFFD; $HOME, $PWD and variables set to
 	// literals in the same text are put in.
 	Text string
-	// Lit is true when Text is exactly that, whatever the shell's state and
-	// whatever files exist.
+	// Lit is true when Text is exactly that, whatever files exist.
 	Lit bool
 	// Quoted is true when some of the word stands in quotes: it is text by
 	// intent.
 	Quoted bool
-	// Why says what makes the word not literal.
+	// Why says what keeps the word from being plain text in the source, ""
+	// when it is. A word may be Lit all the same.
 	Why string
-	// Src is the word as written, without its outer double quotes; set for
-	// words that are not literal.
+	// Src is the word as written, without its outer double quotes; set when
+	// Why is.
 	Src string
+	// Open is not Closed for a word that is understood though not all of its
+	// text is known; Head is what stands before the first piece that is not.
+	Open Openness
+	Head string
+	// Guess is the text with values that the variables in it may have, "" when
+	// there are none.
+	Guess string
+	// Glob is the file name pattern that the word is, literal characters of
+	// special meaning behind a backslash; "" for no pattern.
+	Glob string
+	// Split is true when the shell reads the names that Glob stands for again:
+	// one with a space in it is several words.
+	Split bool
+	// Pipe is true for a process substitution: the word names a pipe.
+	Pipe bool
 }
 
 // Unknown reports whether a piece of the word is not known.
 func (w Word) Unknown() bool { return strings.ContainsRune(w.Text, unknown) }
 
-func (w *Word) not(why string) {
-	w.Lit = false
-	if w.Why == "" {
-		w.Why = why
+// Settled reports whether the word is understood: its text is known, or what
+// is not known of it is of a known kind.
+func (w *Word) Settled() bool { return w.Lit || w.Open != Closed || w.Glob != "" || w.Pipe }
+
+// builder makes a word of its parts.
+type builder struct {
+	Word
+	b      strings.Builder
+	glob   strings.Builder
+	isGlob bool
+	broken bool // something in it is not understood
+	open   Openness
+	whole  *Word // the value of the variable that is the only part
+	tries  []string
+}
+
+// why notes what keeps the word from being plain.
+func (o *builder) why(why string) {
+	if o.Why == "" {
+		o.Why = why
 	}
 }
 
+func (o *builder) doubt(why string) {
+	if !o.broken {
+		o.Why = why
+	}
+	o.broken = true
+}
+
+func (o *builder) leave(how Openness) {
+	if o.open == Closed {
+		o.Head = o.b.String()
+	}
+	o.open = max(o.open, how)
+	o.b.WriteRune(unknown)
+}
+
+// write adds literal text.
+func (o *builder) write(s string) {
+	o.b.WriteString(s)
+	if strings.ContainsAny(s, `\*?[`) {
+		for i := range len(s) {
+			if strings.IndexByte(`\*?[]`, s[i]) >= 0 {
+				o.glob.WriteByte('\\')
+			}
+			o.glob.WriteByte(s[i])
+		}
+		return
+	}
+	o.glob.WriteString(s)
+}
+
 // word resolves w as far as the text alone tells.
-func (k *walker) word(w *syntax.Word) Word {
+func (k *walker) word(w *syntax.Word, c *context) Word {
 	if len(w.Parts) == 1 {
 		switch p := w.Parts[0].(type) {
 		case *syntax.Lit:
 			if p.Value == "[" || !strings.ContainsAny(p.Value, `\*?[{~=`) {
-				return Word{Text: p.Value, Lit: true}
+				return Word{Text: p.Value, Lit: !strings.ContainsRune(p.Value, unknown)}
 			}
 		case *syntax.SglQuoted:
 			if !p.Dollar {
-				return Word{Text: p.Value, Lit: true, Quoted: true}
+				return Word{Text: p.Value, Lit: !strings.ContainsRune(p.Value, unknown), Quoted: true}
+			}
+		case *syntax.DblQuoted:
+			if len(p.Parts) == 1 {
+				if lit, ok := p.Parts[0].(*syntax.Lit); ok && strings.IndexByte(lit.Value, '\\') < 0 {
+					return Word{Text: lit.Value, Lit: !strings.ContainsRune(lit.Value, unknown), Quoted: true}
+				}
 			}
 		}
 	}
-	out := Word{Lit: true}
-	var b strings.Builder
+	var o builder
 	for i, part := range w.Parts {
-		k.part(&out, &b, part, i == 0)
+		k.part(&o, part, c, i == 0, false, len(w.Parts) == 1)
 	}
-	out.Text = b.String()
-	if !out.Lit {
+	return k.finish(&o, w)
+}
+
+func (k *walker) finish(o *builder, w *syntax.Word) Word {
+	out := o.Word
+	out.Text = o.b.String()
+	switch {
+	case o.broken:
+		out.Head, out.Pipe = "", false
+	case o.whole != nil:
+		out.Glob, out.Open, out.Head = o.whole.Glob, o.whole.Open, o.whole.Head
+		out.Lit, out.Split = o.whole.Lit, o.whole.Split
+	case out.Pipe && len(w.Parts) == 1:
+	case out.Pipe, o.isGlob && o.open != Closed:
+		out.Pipe = false
+		out.Why = "a pattern or pipe beside what is not known"
+	case o.isGlob:
+		out.Glob = o.glob.String()
+	case o.open != Closed:
+		out.Open = o.open
+		if n := strings.Count(out.Text, string(unknown)); n > 0 && n == len(o.tries) {
+			out.Guess = out.Text
+			for _, v := range o.tries {
+				out.Guess = strings.Replace(out.Guess, string(unknown), v, 1)
+			}
+		}
+	default:
+		out.Lit = !strings.ContainsRune(out.Text, unknown)
+		if !out.Lit && out.Why == "" {
+			out.Why = "text that is not UTF-8"
+		}
+	}
+	if out.Why != "" && len(w.Parts) > 0 {
 		out.Src = k.text(w)
 		if len(w.Parts) == 1 {
 			if q, ok := w.Parts[0].(*syntax.DblQuoted); ok {
@@ -70,62 +181,105 @@ func (k *walker) word(w *syntax.Word) Word {
 	return out
 }
 
-func (k *walker) part(out *Word, b *strings.Builder, part syntax.WordPart, first bool) {
+// part adds one part; quoted within double quotes, alone when it is the whole
+// word.
+func (k *walker) part(o *builder, part syntax.WordPart, c *context, first, quoted, alone bool) {
 	switch p := part.(type) {
 	case *syntax.Lit:
-		k.lit(out, b, p.Value, first)
-	case *syntax.SglQuoted:
-		out.Quoted = true
-		if p.Dollar {
-			b.WriteString(ansiC(p.Value))
+		if quoted {
+			o.write(unescapeDouble(p.Value))
 		} else {
-			b.WriteString(p.Value)
+			k.lit(o, p.Value, first)
+		}
+	case *syntax.SglQuoted:
+		o.Quoted = true
+		if p.Dollar {
+			o.write(ansiC(p.Value))
+		} else {
+			o.write(p.Value)
 		}
 	case *syntax.DblQuoted:
-		out.Quoted = true
+		o.Quoted = true
 		for _, q := range p.Parts {
-			if lit, ok := q.(*syntax.Lit); ok {
-				b.WriteString(unescapeDouble(lit.Value))
-				continue
-			}
-			k.part(out, b, q, false)
+			k.part(o, q, c, false, true, alone && len(p.Parts) == 1)
 		}
 	case *syntax.ParamExp:
-		out.not("a variable")
-		if v, ok := k.variable(p); ok {
-			b.WriteString(v)
-		} else {
-			b.WriteRune(unknown)
-		}
+		k.param(o, p, c, quoted, alone)
 	case *syntax.CmdSubst:
-		out.not("a command substitution")
-		b.WriteRune(unknown)
+		o.why("a command substitution")
+		if text, ok := k.heredocText(p); ok && quoted {
+			o.write(text)
+			return
+		}
+		how := OpenWord
+		if !quoted {
+			how = OpenWords
+		}
+		if p.TempFile || p.ReplyVar {
+			o.doubt("a command substitution in the shell itself")
+		}
+		o.leave(how)
 	case *syntax.ProcSubst:
-		out.not("a process substitution")
-		b.WriteRune(unknown)
+		o.why("a process substitution")
+		o.Pipe = true
+		o.leave(OpenWord)
 	case *syntax.ArithmExp:
-		out.not("an arithmetic expansion")
-		b.WriteRune(unknown)
+		o.why("an arithmetic expansion")
+		if !k.arithmetic(p.X, c) {
+			o.doubt("an arithmetic expansion")
+		}
+		o.leave(OpenCount)
 	case *syntax.ExtGlob:
-		out.not("a file name pattern")
-		b.WriteRune(unknown)
+		o.doubt("a file name pattern")
+		o.b.WriteRune(unknown)
 	default:
-		out.not("an expansion")
-		b.WriteRune(unknown)
+		o.doubt("an expansion")
+		o.b.WriteRune(unknown)
 	}
 }
 
+// heredocText is the output of a substitution that only prints text:
+// $(cat <<'EOF' …).
+func (k *walker) heredocText(p *syntax.CmdSubst) (string, bool) {
+	if len(p.Stmts) != 1 {
+		return "", false
+	}
+	s := p.Stmts[0]
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) != 1 || len(call.Assigns) > 0 || call.Args[0].Lit() != "cat" || len(s.Redirs) != 1 || s.Background || s.Negated || s.Coprocess {
+		return "", false
+	}
+	r := s.Redirs[0]
+	if r.Op != syntax.Hdoc || r.Hdoc == nil || r.N != nil {
+		return "", false
+	}
+	text := ""
+	for _, part := range r.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		if !ok {
+			return "", false
+		}
+		text += lit.Value
+	}
+	if inert(r.Word) && r.Word.Lit() != "" && strings.IndexByte(text, '\\') >= 0 && strings.IndexByte(r.Word.Lit(), '\\') < 0 {
+		return "", false // the delimiter is not quoted, and backslashes count
+	}
+	return strings.TrimRight(text, "\n"), !strings.ContainsRune(text, unknown)
+}
+
 // lit writes unquoted text, seeing what the shell would expand in it.
-func (k *walker) lit(out *Word, b *strings.Builder, s string, first bool) {
+func (k *walker) lit(o *builder, s string, first bool) {
 	if first && strings.HasPrefix(s, "~") {
-		out.not("a ~")
+		o.why("a ~")
 		if k.env.Home != "" && (s == "~" || s[1] == '/') {
-			b.WriteString(k.env.Home)
+			o.write(k.env.Home)
 			s = s[1:]
+		} else {
+			o.doubt("a ~")
 		}
 	}
 	if first && strings.HasPrefix(s, "=") && len(s) > 1 {
-		out.not("a = before a name, which zsh expands")
+		o.doubt("a = before a name, which zsh expands")
 	}
 	brace := -1
 	for i := 0; i < len(s); i++ {
@@ -134,43 +288,64 @@ func (k *walker) lit(out *Word, b *strings.Builder, s string, first bool) {
 		case '\\':
 			i++
 			if i < len(s) && s[i] != '\n' {
-				b.WriteByte(s[i])
+				o.write(s[i : i+1])
 			}
 			continue
 		case '*', '?', '[':
-			out.not("a file name pattern")
+			o.why("a file name pattern")
+			o.isGlob = true
+			o.glob.WriteByte(c)
+			o.b.WriteByte(c)
+			continue
 		case '{':
 			brace = i
 		case ',', '.':
 			if brace >= 0 && (c == ',' || strings.HasPrefix(s[i:], "..")) && strings.IndexByte(s[i:], '}') > 0 {
-				out.not("a brace expansion")
+				o.doubt("a brace expansion")
 			}
 		}
-		b.WriteByte(c)
+		o.b.WriteByte(c)
+		o.glob.WriteByte(c)
 	}
 }
 
-// variable is the value of a plain $NAME when the text tells it.
-func (k *walker) variable(p *syntax.ParamExp) (string, bool) {
-	if p.Param == nil || !plainParam(p) {
-		return "", false
-	}
-	name := p.Param.Value
-	if v := k.vars[name]; len(v) > 0 {
-		return v[len(v)-1], true
-	}
-	switch {
-	case name == "HOME" && k.env.Home != "":
-		return k.env.Home, true
-	case name == "PWD":
-		return k.env.Cwd, true
-	}
-	return "", false
-}
+const maxBraces = 64 // words that one written word may become
 
-func plainParam(p *syntax.ParamExp) bool {
-	return p.Flags == nil && !p.Excl && !p.Length && !p.Width && !p.IsSet && p.NestedParam == nil && p.Index == nil &&
-		len(p.Modifiers) == 0 && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
+// braced gives the words that the list in braces makes of w, nil when there
+// is none or the shell is not known to make any.
+func (k *walker) braced(w *syntax.Word, c *context) []Word {
+	lit := ""
+	for _, p := range w.Parts {
+		if l, ok := p.(*syntax.Lit); ok && strings.IndexByte(l.Value, '{') >= 0 {
+			lit = l.Value
+		}
+	}
+	if lit == "" || c.posix || len(lit) > 1024 || strings.Count(lit, "{") > 8 {
+		return nil
+	}
+	cp := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
+	if !syntax.SplitBraces(cp) {
+		return nil
+	}
+	var out []Word
+	for x, err := range expand.BracesSeq(nil, cp) {
+		if err != nil || len(out) >= maxBraces {
+			return nil
+		}
+		var o builder
+		for i, part := range x.Parts {
+			k.part(&o, part, c, i == 0, false, false)
+		}
+		v := k.finish(&o, &syntax.Word{})
+		if v.Why == "" {
+			v.Why = "a brace expansion"
+		}
+		v.Src = v.Text
+		if v.Text != "" {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 func unescapeDouble(s string) string {

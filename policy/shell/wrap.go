@@ -7,16 +7,30 @@ import (
 )
 
 // unit adds a simple command and what it would start.
-func (w *walker) unit(words []Word, text string, c context, assigns []Assign) int {
+func (w *walker) unit(words []Word, text string, c context, assigns []Assign, doubt string) int {
 	i := len(w.script.Units)
 	for k := range assigns {
 		assigns[k].Unit = i
 	}
 	w.script.Assigns = append(w.script.Assigns, assigns...)
-	w.script.Units = append(w.script.Units, Unit{Words: words, Text: text, Dir: c.dir, Lost: c.lost, Outer: c.outer, Via: c.via, Depth: c.depth,
-		Remote: c.remote, Guess: c.guess, Assigns: assigns})
+	w.script.Units = append(w.script.Units, Unit{Words: words, Text: text, Dir: c.dir, Alts: c.alts, Lost: c.lost, Outer: c.outer, Via: c.via, Depth: c.depth,
+		Remote: c.remote, Guess: c.guess, Fed: c.fed, Assigns: assigns, Doubt: doubt})
 	w.unwrap(i, c)
 	return i
+}
+
+// unsettled says what is not understood in the words of a command that others
+// start, "" when all is.
+func unsettled(words []Word) string {
+	if !words[0].Lit {
+		return "which program it is: " + words[0].Why
+	}
+	for i := range words {
+		if !words[i].Settled() {
+			return words[i].Why
+		}
+	}
+	return ""
 }
 
 // unwrap adds what unit i starts, if it is a wrapper.
@@ -48,6 +62,13 @@ func (w *walker) unwrap(i int, c context) {
 	switch name {
 	case "eval":
 		w.inner(i, joined(args), in)
+		u := &w.script.Units[i]
+		for k := range args {
+			if !args[k].Lit && u.Inner == "" {
+				u.Inner = args[k].Why
+			}
+		}
+		u.Passes = u.Inner == "" && u.Words[0].Text == "eval" && len(args) > 0
 	case "trap":
 		for len(args) > 0 && args[0].Text == "--" {
 			args = args[1:]
@@ -105,7 +126,7 @@ const maxDepth = 32
 func (w *walker) afterDashes(args []Word, in context) {
 	for j, a := range args {
 		if a.Text == "--" && j+1 < len(args) {
-			w.unit(args[j+1:], args[j+1].Text, in, nil)
+			w.unit(args[j+1:], args[j+1].Text, in, nil, unsettled(args[j+1:]))
 			return
 		}
 	}
@@ -167,11 +188,83 @@ func (w *walker) wrapper(i int, g *grammar, name string, args []Word, in context
 		w.inner(i, joined(p.rest[1:2]), in)
 		return
 	}
-	k := w.unit(p.rest, p.rest[0].Text, in, nil)
+	if at := replaced(g, &p); at != "" {
+		p.rest = placeholders(p.rest, at)
+		g = &grammar{pure: g.pure}
+	}
+	w.script.Units[i].Passes = g.pure && w.passes(i, &p)
+	k := w.unit(p.rest, p.rest[0].Text, in, nil, unsettled(p.rest))
 	w.script.Units[k].More = w.script.Units[k].More || g.more
 	if outer := w.script.Units[i].Words; len(p.rest) < len(outer) {
 		w.script.Units[k].At = len(outer) - len(p.rest)
 	}
+}
+
+// passes reports whether unit i, a wrapper that was read, changes nothing about
+// the command that it starts.
+func (w *walker) passes(i int, p *parsed) bool {
+	u := &w.script.Units[i]
+	if !systems(u.Words[0].Text) {
+		return false
+	}
+	for k := range u.Words[:len(u.Words)-len(p.rest)] {
+		if !u.Words[k].Lit {
+			return false
+		}
+	}
+	for _, o := range p.opts {
+		if strings.Contains(stains, " "+u.Name()+":"+o.name+" ") {
+			return false
+		}
+	}
+	for _, a := range p.assigns {
+		if !HarmlessVariable(a.Name) || !plainValue(a.Name, a.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// stains are options with which a wrapper does something of its own.
+const stains = " env:u env:unset env:S env:split-string env:a env:argv0 env:block-signal env:default-signal env:ignore-signal time:o time:output time:f time:format " +
+	"exec:a xargs:a xargs:arg-file xargs:p xargs:interactive xargs:o xargs:open-tty xargs:process-slot-var ionice:p ionice:P ionice:u "
+
+// systems reports whether a program is found by its name, or in a directory
+// that only root writes.
+func systems(name string) bool {
+	for _, dir := range [...]string{"/bin/", "/usr/bin/"} {
+		if rest, ok := strings.CutPrefix(name, dir); ok {
+			name = rest
+		}
+	}
+	return !strings.Contains(name, "/")
+}
+
+// replaced is the text that xargs replaces in the words of its command.
+func replaced(g *grammar, p *parsed) string {
+	if !g.more {
+		return ""
+	}
+	for _, o := range p.opts {
+		switch {
+		case o.name == "I" && o.value != nil && o.value.Lit:
+			return o.value.Text
+		case o.name == "i" || o.name == "replace" || o.name == "J" || o.name == "R":
+			return "{}"
+		}
+	}
+	return ""
+}
+
+// placeholders opens the words in which at stands.
+func placeholders(words []Word, at string) []Word {
+	out := slices.Clone(words)
+	for i := range out {
+		if head, _, ok := strings.Cut(out[i].Text, at); ok && out[i].Settled() {
+			out[i].Lit, out[i].Glob, out[i].Open, out[i].Head, out[i].Why = false, "", OpenWord, head, "what xargs puts in"
+		}
+	}
+	return out
 }
 
 func (p *parsed) has(name string) bool {
@@ -220,7 +313,7 @@ func (w *walker) guesses(words []Word, in context) {
 		if strings.ContainsAny(a.Text, " ;|&\n") {
 			w.inner(in.outer, joined(words[j:j+1]), in)
 		} else {
-			w.unit(words[j:], a.Text, in, nil)
+			w.unit(words[j:], a.Text, in, nil, "")
 		}
 		if n++; n == 2 {
 			return
@@ -230,6 +323,8 @@ func (w *walker) guesses(words []Word, in context) {
 
 // shell reads what sh, bash and the like would run.
 func (w *walker) shell(i int, args []Word, in context) {
+	name := programName(w.script.Units[i].Words[0].Text)
+	in.posix = name != "bash" && name != "zsh"
 	for j := 0; j < len(args); j++ {
 		s := args[j].Text
 		if s == "-" || s == "--" {
@@ -250,6 +345,9 @@ func (w *walker) shell(i int, args []Word, in context) {
 		}
 		if s[0] == '-' && strings.Contains(s, "c") {
 			w.commandText(i, args[j:], in)
+			u := &w.script.Units[i]
+			u.Passes = u.Inner == "" && j == 0 && len(args) == 2 && args[0].Lit && args[1].Lit && strings.Trim(s[1:], "celux") == "" &&
+				systems(u.Words[0].Text) && name != "fish" && u.Doubt == ""
 			return
 		}
 		if strings.HasSuffix(s, "o") || strings.HasSuffix(s, "O") {
@@ -257,6 +355,9 @@ func (w *walker) shell(i int, args []Word, in context) {
 		}
 	}
 	w.wantFeeds = true
+	if w.script.Units[i].Fed {
+		w.script.Units[i].Inner = "what it is fed"
+	}
 }
 
 // commandText finds the text after -c: the first word that is no option.
@@ -274,6 +375,9 @@ func (w *walker) commandText(i int, args []Word, in context) {
 			continue
 		}
 		w.inner(i, joined(args[j:j+1]), in)
+		if !args[j].Lit && w.script.Units[i].Inner == "" {
+			w.script.Units[i].Inner = args[j].Why
+		}
 		return
 	}
 }
@@ -285,7 +389,7 @@ func (w *walker) container(i int, args []Word, in context) {
 			p := containerGrammar.read(args[j+1:])
 			in.remote = true
 			if p.ok && len(p.rest) > 0 {
-				w.unit(p.rest, p.rest[0].Text, in, nil)
+				w.unit(p.rest, p.rest[0].Text, in, nil, unsettled(p.rest))
 			} else if !p.ok {
 				w.guesses(p.rest, in)
 			}
@@ -306,7 +410,7 @@ func (w *walker) find(i int, args []Word, in context) {
 			end++
 		}
 		if end > j+1 {
-			k := w.unit(args[j+1:end], args[j+1].Text, in, nil)
+			k := w.unit(args[j+1:end], args[j+1].Text, in, nil, unsettled(args[j+1:end]))
 			w.script.Units[k].More = true
 		}
 		j = end
@@ -318,7 +422,7 @@ func (w *walker) fd(i int, args []Word, in context) {
 		switch a.Text {
 		case "-x", "-X", "--exec", "--exec-batch":
 			if j+1 < len(args) {
-				k := w.unit(args[j+1:], args[j+1].Text, in, nil)
+				k := w.unit(args[j+1:], args[j+1].Text, in, nil, unsettled(args[j+1:]))
 				w.script.Units[k].More = true
 			}
 			return
@@ -362,7 +466,7 @@ func (w *walker) git(i int, args []Word, in context) {
 			w.inner(i, joined(rest), in)
 			return
 		case sub == "bisect" && rest[0].Text == "run" && len(rest) > 1:
-			w.unit(rest[1:], rest[1].Text, in, nil)
+			w.unit(rest[1:], rest[1].Text, in, nil, unsettled(rest[1:]))
 			return
 		case sub == "rebase" && (rest[0].Text == "-x" || rest[0].Text == "--exec") && len(rest) > 1:
 			w.inner(i, joined(rest[1:2]), in)
@@ -378,14 +482,15 @@ func (w *walker) inner(i int, text string, in context) {
 	if text == "" {
 		return
 	}
-	floor := w.script.Floor
-	w.script.Floor = ""
+	floor, doubt := w.script.Floor, w.script.Doubt
+	w.script.Floor, w.script.Doubt = "", ""
 	in.dir = path.Clean("/" + in.dir)
+	in.vars, in.blind, in.fed = nil, false, in.fed && !in.guess
 	w.read(text, in)
 	if i >= 0 && w.script.Units[i].Inner == "" {
-		w.script.Units[i].Inner = w.script.Floor
+		w.script.Units[i].Inner = w.script.Doubt
 	}
-	w.script.Floor = floor
+	w.script.Floor, w.script.Doubt = floor, doubt
 }
 
 // joined is the line that words become when a shell reads them again.

@@ -79,7 +79,7 @@ func TestFieldCasesAsLines(t *testing.T) {
 		if c.View == nil {
 			c.View = paths.Fixed{}
 		}
-		p := policy.Compile(f)
+		p := policy.CompileAlone(f)
 		k := Court{Policy: func(string) *policy.Policy { return p }, Self: court(t, "").Self}
 		r := k.Judge(c)
 		if later {
