@@ -171,7 +171,7 @@ func TestSteps(t *testing.T) {
 		`11ms mid hears from lead: allowed by user "desk" at lead`,
 		`12ms leaf hears from mid: allowed by user "desk" at lead, via mid`,
 		"13ms leaf judges it again and lets it run",
-		"14ms node nmid learns what became of it: released",
+		"14ms node nmid learns that the asker acted on it",
 		"30ms leaf sees that it ran with exit code 0",
 		`50ms node nlead hears a late answer from "phone⟨U+202E⟩", after "desk"; it changes nothing`,
 	}

@@ -115,7 +115,12 @@ func sentence(r *review.Record) string {
 	case review.AnswerForeign:
 		return because("hears an answer from "+surface()+", who was not asked; it changes nothing", r.Reason)
 	case review.AnswerDelivered:
-		return because("learns what became of it: "+f(review.KeyDelivered), r.Field(review.KeyMessage))
+		how := map[string]string{"released": "learns that the asker acted on it", "refused": "learns that the asker did not let it run after all",
+			"too_late": "learns that the asker had gone on without it", "sent": "has sent its answer to the client"}[r.Field(review.KeyDelivered)]
+		if how == "" {
+			how = "learns what became of it: " + f(review.KeyDelivered)
+		}
+		return because(how, r.Field(review.KeyMessage))
 	case review.GrantGiven, review.SessionRecorded:
 		return "keeps grant " + f(review.KeyGrant) + " for the " + f(review.KeyScope)
 	case review.ChainDelegated:
