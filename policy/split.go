@@ -156,8 +156,8 @@ func (j *judge) splitUnit(i, starts int) {
 	if len(words) != len(u.Words) {
 		s.words = words
 	}
-	if u.Remote {
-		s.why = "" // what starts it is judged
+	if u.Remote && !u.Guess && u.Words[0].Lit && !strings.HasPrefix(u.Doubt, "it ") {
+		s.why = "" // what starts it is judged; of this the program is known
 	}
 	j.subjects = append(j.subjects, s)
 	for k := range touches {

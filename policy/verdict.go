@@ -159,7 +159,7 @@ func (j *judge) allowed(s *subject, f *found) ask.Verdict {
 		return ask.Allow
 	}
 	why, hold := escapes(u), false
-	if why == "" && u.Inner != "" && !j.startsRemote(s.unit) {
+	if why == "" && u.Inner != "" {
 		why, hold = "what it hands to a shell is not understood: "+u.Inner, true
 	}
 	if why == "" {
@@ -173,12 +173,6 @@ func (j *judge) allowed(s *subject, f *found) ask.Verdict {
 func (j *judge) agentByName(s *subject) bool {
 	u := j.unit(s)
 	return startsAgent(u) != "" && !strings.Contains(u.Words[0].Text, "/") && s.argv != nil
-}
-
-// startsRemote reports whether what the unit starts runs elsewhere.
-func (j *judge) startsRemote(unit int) bool {
-	k := j.units[unit].starts
-	return k > 0 && j.script.Units[k].Remote
 }
 
 // needed reports whether a path must be allowed for itself.

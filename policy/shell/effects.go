@@ -75,7 +75,7 @@ func (w *walker) free(n int, ok bool) {
 		w.script.Units[n].Free = true
 		return
 	}
-	w.unsureUnit(n, "what it does to the shell")
+	w.unsureUnit(n, "it may change what the shell does with what follows")
 }
 
 func (w *walker) unsureUnit(n int, why string) {

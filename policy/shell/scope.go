@@ -24,6 +24,7 @@ type context struct {
 	blind bool // what variables hold is not known
 
 	fed    bool // standard input comes from elsewhere
+	stdin  string
 	posix  bool // a plain sh
 	outer  int
 	via    string

@@ -62,6 +62,8 @@ type Unit struct {
 	Passes bool
 	// Fed is true when its standard input comes from a pipe or a here-document.
 	Fed bool
+	// Stdin is the text of that, as far as it stands in the source.
+	Stdin string
 	// Outer is the index of the unit that starts this one, -1 for none, and
 	// Via that unit's program.
 	Outer int

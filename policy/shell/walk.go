@@ -92,14 +92,14 @@ func (w *walker) stmt(s *syntax.Stmt, c *context) {
 	if s.Negated {
 		w.floor("a negation")
 	}
-	fed := c.fed
+	fed, stdin := c.fed, c.stdin
 	for _, r := range s.Redirs {
 		w.redirect(r, c)
 	}
 	if s.Cmd != nil {
 		w.command(s.Cmd, c)
 	}
-	c.fed = fed
+	c.fed, c.stdin = fed, stdin
 }
 
 func (w *walker) command(cmd syntax.Command, c *context) {
@@ -192,7 +192,7 @@ func (w *walker) binary(x *syntax.BinaryCmd, c *context) {
 		w.floor("a pipe")
 		left, right := *c, *c
 		w.stmt(x.X, &left)
-		right.fed = true
+		right.fed, right.stdin = true, ""
 		w.stmt(x.Y, &right)
 		c.forget(&right) // zsh runs the last part in the shell itself
 		if right.dir != c.dir || right.lost {
@@ -508,6 +508,7 @@ func (w *walker) redirect(r *syntax.Redirect, c *context) {
 		if o.broken {
 			w.doubt(o.Why)
 		}
+		c.stdin = o.b.String()
 		return
 	}
 	if r.Word == nil {
@@ -521,14 +522,14 @@ func (w *walker) redirect(r *syntax.Redirect, c *context) {
 	switch r.Op {
 	case syntax.WordHdoc:
 		w.feeds = append(w.feeds, target.Text)
-		c.fed = true
+		c.fed, c.stdin = true, target.Text
 		return
 	case syntax.Hdoc, syntax.DashHdoc:
-		c.fed = true
+		c.fed, c.stdin = true, ""
 		return
 	case syntax.RdrIn:
 		write = false
-		c.fed = true
+		c.fed, c.stdin = true, ""
 	case syntax.DplIn, syntax.DplOut:
 		if target.Lit && (target.Text == "-" || strings.Trim(strings.TrimSuffix(target.Text, "-"), "0123456789") == "") {
 			return // joins two streams

@@ -14,7 +14,7 @@ func (w *walker) unit(words []Word, text string, c context, assigns []Assign, do
 	}
 	w.script.Assigns = append(w.script.Assigns, assigns...)
 	w.script.Units = append(w.script.Units, Unit{Words: words, Text: text, Dir: c.dir, Alts: c.alts, Lost: c.lost, Outer: c.outer, Via: c.via, Depth: c.depth,
-		Remote: c.remote, Guess: c.guess, Fed: c.fed, Assigns: assigns, Doubt: doubt})
+		Remote: c.remote, Guess: c.guess, Fed: c.fed, Stdin: c.stdin, Assigns: assigns, Doubt: doubt})
 	w.unwrap(i, c)
 	return i
 }
@@ -61,6 +61,9 @@ func (w *walker) unwrap(i int, c context) {
 	}
 	switch name {
 	case "eval":
+		if len(args) > 0 && args[0].Text == "--" {
+			args = args[1:]
+		}
 		w.inner(i, joined(args), in)
 		u := &w.script.Units[i]
 		for k := range args {
@@ -485,7 +488,7 @@ func (w *walker) inner(i int, text string, in context) {
 	floor, doubt := w.script.Floor, w.script.Doubt
 	w.script.Floor, w.script.Doubt = "", ""
 	in.dir = path.Clean("/" + in.dir)
-	in.vars, in.blind, in.fed = nil, false, in.fed && !in.guess
+	in.vars, in.blind = nil, false
 	w.read(text, in)
 	if i >= 0 && w.script.Units[i].Inner == "" {
 		w.script.Units[i].Inner = w.script.Doubt
