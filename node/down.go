@@ -201,9 +201,21 @@ func (n *Node) passOn(ctx context.Context, s *sess, a *ask.Ask, shown func()) (a
 	// it now counts, not who did at its own last call.
 	choice := n.activate(ctx, s)
 	var lost *lostParent
+	asked := false // the external deciders, once
 	for range maxMoves {
+		if choice.Authority != selection.Relay && !asked {
+			asked = true
+			r := roleVerified
+			if a.Header.Claimed() {
+				r = roleClaimed
+			}
+			if d, decided := n.consult(ctx, s, a, r); decided {
+				return d, nil
+			}
+		}
 		switch choice.Authority {
 		case selection.Relay:
+			n.delegated(s, a)
 			d, err := n.up.authorize(ctx, s, a, choice, shown)
 			if !errors.As(err, &lost) {
 				return d, err

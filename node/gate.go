@@ -54,9 +54,17 @@ const causeTripped = "this session ran something that permd never let go; everyt
 // parent goes away in the middle.
 func (n *Node) put(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, choice selection.Choice) clients.Reply {
 	var lost *lostParent
+	asked := false // the external deciders, once
 	for range maxMoves {
+		if choice.Authority != selection.Relay && !asked {
+			asked = true
+			if d, decided := n.consult(ctx, s, a, roleOrigin); decided {
+				return n.chained(ctx, s, ev, a, d)
+			}
+		}
 		switch choice.Authority {
 		case selection.Relay:
+			n.delegated(s, a)
 			d, err := n.up.authorize(ctx, s, a, choice, nil)
 			if !errors.As(err, &lost) {
 				return n.settle(ctx, s, ev, a, d, err)
@@ -77,6 +85,14 @@ func (n *Node) put(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, c
 		return n.settle(ctx, s, ev, a, d, err)
 	}
 	return n.settle(ctx, s, ev, a, lost.decision(a, s.id), nil)
+}
+
+// chained answers what an external decider decided, which stands on the record.
+func (n *Node) chained(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, d ask.Decision) clients.Reply {
+	if !d.Allows(a.Body.ID, a.Digest) && context.Cause(ctx) != errHookGone {
+		return n.tellNo(s, ev, a, d)
+	}
+	return n.settle(ctx, s, ev, a, d, nil)
 }
 
 // maxMoves bounds how often one ask may move between authorities.
@@ -167,7 +183,8 @@ func (n *Node) refused(s *sess, ev clients.Event, a *ask.Ask, d ask.Decision) cl
 
 // tellNo answers a decision that does not allow and stands on the record.
 func (n *Node) tellNo(s *sess, ev clients.Event, a *ask.Ask, d ask.Decision) clients.Reply {
-	if d.By.Person() && d.Outcome == ask.Answered {
+	// A decider that may change its mind is not asked until it does.
+	if (d.By.Person() || d.By.Decider().Kind == ask.KindLink) && d.Outcome == ask.Answered {
 		n.mu.Lock()
 		s.repeats.deny(a.Body.Action.ActionDigest(), d.By, d.Reason, time.Now())
 		n.mu.Unlock()

@@ -50,6 +50,7 @@ type law struct {
 	reported uint64
 	broken   bool
 	gave     map[givenGrant]bool // whether the giving of a grant is on the record
+	chain    string              // names of the external deciders, as last recorded
 	left     map[string]bool     // contents of projects' files of which it was said that they are not trusted
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +51,8 @@ type Node struct {
 
 	ctx  context.Context
 	work sync.WaitGroup // connections and what they start
+	// consultations is how many asks are with external deciders now.
+	consultations atomic.Int32
 
 	mu       sync.Mutex
 	registry session.Registry
@@ -64,7 +67,7 @@ type Node struct {
 	facesLeft time.Time
 	paused    time.Time // end of a pause, zero for none
 	modes     modes
-	faces     int       // attached faces of all answerers
+	faces     int // attached faces of all answerers
 	confirms  map[string]string
 	expected  map[procID]string // announced children: process → session they belong below
 	tickets   map[string]string // ticket → session it was given below

@@ -26,6 +26,7 @@ type applied struct {
 	V       int           `json:"v"`
 	Default *ask.Verdict  `json:"default,omitempty"`
 	Rules   []appliedRule `json:"rules"`
+	Links   []Link        `json:"authorizers,omitempty"`
 	// By is who applied it, "" for the first load and for edits that only
 	// tighten.
 	By string `json:"by,omitempty"`
@@ -45,8 +46,8 @@ func (a *applied) Check() error {
 	return nil
 }
 
-func appliedOf(rules []*rule, def *ask.Verdict, by string) applied {
-	a := applied{V: appliedV, Default: def, By: by, Rules: []appliedRule{}}
+func appliedOf(rules []*rule, def *ask.Verdict, links []Link, by string) applied {
+	a := applied{V: appliedV, Default: def, By: by, Rules: []appliedRule{}, Links: links}
 	for _, r := range rules {
 		a.Rules = append(a.Rules, appliedRule{Rule: r.Rule, File: r.ref.File, Line: r.ref.Line})
 	}
@@ -164,6 +165,9 @@ func (r *ratchet) describe(editedDef *ask.Verdict) *Pending {
 	for _, x := range r.removed {
 		p.Removed = append(p.Removed, x.Rule)
 		fmt.Fprintf(&b, "- %s   (was %s)\n", ask.VisibleLine(Line(&x.Rule)), place(&x.ref))
+	}
+	for i := range r.newLinks {
+		fmt.Fprintf(&b, "+ %s   (%s)\n", ask.VisibleLine(r.newLinks[i].line()), place(&r.newLinks[i].Ref))
 	}
 	if r.looser {
 		fmt.Fprintf(&b, "+ default %s (now %s)\n", verdictOf(editedDef), verdictOf(r.def))

@@ -30,7 +30,9 @@ type File struct {
 	// Default is the verdict where no rule matches, nil when the file does
 	// not say.
 	Default *ask.Verdict
-	rules   []*rule
+	// Links are the file's authorizers, in order.
+	Links []Link
+	rules []*rule
 }
 
 // Rules returns the file's rules as values, in order.
@@ -78,6 +80,7 @@ type decoder struct {
 	parser   unstable.Parser
 	top      map[string]position
 	drafts   []*draft
+	links    []*linkDraft
 }
 
 // draft is a rule as written, with the place of each key.
@@ -114,17 +117,23 @@ func (d *decoder) decode() {
 	d.parser.Reset(d.data)
 	d.top = map[string]position{}
 	var cur *draft
+	var link *linkDraft
 	for d.parser.NextExpression() {
 		e := d.parser.Expression()
 		switch e.Kind {
 		case unstable.KeyValue:
-			if cur == nil {
-				d.topLevel(e)
-			} else {
+			switch {
+			case link != nil:
+				d.linkMember(link, e)
+			case cur != nil:
 				d.member(cur, e)
+			default:
+				d.topLevel(e)
 			}
 		case unstable.ArrayTable, unstable.Table:
-			cur = d.table(e)
+			if link = d.linkTable(e); link == nil {
+				cur = d.table(e)
+			}
 		}
 		if len(d.drafts) > MaxRules {
 			d.problem(d.drafts[MaxRules].at, "more than %d rules; split the file", MaxRules)
@@ -136,6 +145,9 @@ func (d *decoder) decode() {
 	}
 	for _, r := range d.drafts {
 		d.finish(r)
+	}
+	for _, l := range d.links {
+		d.finishLink(l)
 	}
 }
 
@@ -167,6 +179,17 @@ func (d *decoder) key(n *unstable.Node) (parts []string, at position) {
 	return parts, at
 }
 
+// linkTable starts an authorizer, nil for any other table.
+func (d *decoder) linkTable(n *unstable.Node) *linkDraft {
+	parts, at := d.key(n)
+	if n.Kind != unstable.ArrayTable || strings.Join(parts, ".") != "authorizer" {
+		return nil
+	}
+	l := &linkDraft{at: at, keys: map[string]position{}}
+	d.links = append(d.links, l)
+	return l
+}
+
 // table starts a rule or an exception.
 func (d *decoder) table(n *unstable.Node) *draft {
 	parts, at := d.key(n)
@@ -187,11 +210,11 @@ func (d *decoder) table(n *unstable.Node) *draft {
 		}
 		last.keys["except"] = at
 		last.except = append(last.except, r)
-	case name == "rule":
-		d.problem(at, "[rule] is one table, and rules are a list; write [[rule]]")
+	case name == "rule", name == "authorizer":
+		d.problem(at, "[%s] is one table, and there may be several; write [[%s]]", name, name)
 		r.bad = true
 	default:
-		d.problem(at, "%s", unknownWord("table", name, []string{"rule", "rule.except"}))
+		d.problem(at, "%s", unknownWord("table", name, []string{"rule", "rule.except", "authorizer"}))
 		r.bad = true
 	}
 	return r

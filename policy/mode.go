@@ -3,10 +3,8 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"permd/ask"
-	"permd/policy/paths"
 )
 
 // Mode is what a person switched on for a while beside the rules. The zero
@@ -69,20 +67,10 @@ func editsProject(in *Input, r *Result) bool {
 			return false
 		}
 	}
-	project := recordedProject(a, paths.Place{Given: a.Project, Real: a.Project})
-	if in.Node == Origin {
-		var err error
-		if project, err = paths.NewResolver(in.View, a.Cwd, a.Home).Project(a.Project); err != nil {
-			return false
-		}
-	}
-	if !project.Sure() || project.Given == "" {
-		return false
-	}
 	for _, p := range r.Paths {
-		if !strings.HasPrefix(p.Real, "/") || p.Real == nowhere || secretFile(p.Given) || secretFile(p.Real) || !paths.Under(project.Real, p.Real) || !paths.Under(project.Given, p.Given) && !paths.Under(project.Real, p.Given) {
+		if secretFile(p.Given) || secretFile(p.Real) {
 			return false
 		}
 	}
-	return true
+	return insideProject(in, r.Paths)
 }

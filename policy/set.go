@@ -16,6 +16,7 @@ type Policy struct {
 	baseline bool
 	// broken says why everything asks, "" when all files could be read.
 	broken string
+	links  []Link
 	// project is the directory whose own rules are among these, untrusted what
 	// of them counts for nothing.
 	project   string

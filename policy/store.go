@@ -157,40 +157,42 @@ func (s *Store) settle() {
 	}
 	defer s.stampApplied()
 	edited, def := flatten(s.user.good)
+	links := linksOf(s.user.good)
 	s.editedDef = def
-	rules, was, by, ok := s.lastApplied()
+	rules, was, wasLinks, by, ok := s.lastApplied()
 	switch {
 	case !ok && !s.user.everGood:
 		s.ratchet = ratchet{} // nothing was ever read: everything asks
 		return
 	case !ok:
 		// The very first load: what is there is taken as applied.
-		s.ratchet, s.hadApplied = ratchet{rules: edited, def: def}, true
+		s.ratchet, s.hadApplied = ratchet{rules: edited, def: def, links: links}, true
 		s.save("")
 		return
 	case !s.user.everGood:
-		s.ratchet, s.hadApplied = ratchet{rules: rules, def: was}, true // the applied rules are the last good ones
+		s.ratchet, s.hadApplied = ratchet{rules: rules, def: was, links: wasLinks}, true // the applied rules are the last good ones
 		return
 	}
 	s.hadApplied = true
 	s.ratchet = merge(rules, was, edited, def)
-	if !sameRules(s.ratchet.rules, rules) || verdictOf(s.ratchet.def) != verdictOf(was) {
+	s.ratchet.mergeLinks(wasLinks, links)
+	if !sameRules(s.ratchet.rules, rules) || verdictOf(s.ratchet.def) != verdictOf(was) || !sameLinks(s.ratchet.links, wasLinks) {
 		s.save(by)
 	}
 }
 
 // lastApplied returns the rules that a person last let stand, ok false when
 // there never were any.
-func (s *Store) lastApplied() (rules []*rule, def *ask.Verdict, by string, ok bool) {
+func (s *Store) lastApplied() (rules []*rule, def *ask.Verdict, links []Link, by string, ok bool) {
 	a, err := readApplied(s.places.State)
 	if err == nil {
 		if rules, err = a.compiled(); err == nil {
-			return rules, a.Default, a.By, true
+			return rules, a.Default, a.Links, a.By, true
 		}
 	}
 	if errors.Is(err, errNoneApplied) {
 		// Taken away under this process: what it knows stands.
-		return s.ratchet.rules, s.ratchet.def, "", s.hadApplied
+		return s.ratchet.rules, s.ratchet.def, s.ratchet.links, "", s.hadApplied
 	}
 	s.appliedErr = fmt.Errorf("the applied rules cannot be read: %w; no allow rule of the user holds until the rules are applied again", err)
 	for _, r := range s.ratchet.rules {
@@ -199,14 +201,14 @@ func (s *Store) lastApplied() (rules []*rule, def *ask.Verdict, by string, ok bo
 		}
 	}
 	strict := verdictOf(s.ratchet.def).Stricter(ask.Prompt)
-	return rules, &strict, "", true
+	return rules, &strict, nil, "", true
 }
 
 func (s *Store) save(by string) {
 	if s.appliedErr != nil {
 		return
 	}
-	if err := writeApplied(s.places.State, appliedOf(s.ratchet.rules, s.ratchet.def, by)); err != nil {
+	if err := writeApplied(s.places.State, appliedOf(s.ratchet.rules, s.ratchet.def, s.ratchet.links, by)); err != nil {
 		s.appliedErr = fmt.Errorf("the applied rules cannot be written: %w", err)
 	}
 }
@@ -228,7 +230,7 @@ func flatten(files []*File) (rules []*rule, def *ask.Verdict) {
 
 // compile makes the policy of one project.
 func (s *Store) compile(project string, own *loaded) *Policy {
-	p := &Policy{baseline: true, project: project}
+	p := &Policy{baseline: true, project: project, links: append(linksOf(s.managed.good), s.ratchet.links...)}
 	p.add(s.ratchet.rules, s.ratchet.def)
 	p.lacks(&s.managed)
 	if !s.hadApplied {
@@ -360,10 +362,11 @@ func (s *Store) Apply(by, seen string) error {
 	}
 	defer lock.Close()
 	edited, def := flatten(s.user.good)
-	if err := writeApplied(s.places.State, appliedOf(edited, def, by)); err != nil {
+	links := linksOf(s.user.good)
+	if err := writeApplied(s.places.State, appliedOf(edited, def, links, by)); err != nil {
 		return err
 	}
-	s.ratchet, s.appliedErr = ratchet{rules: edited, def: def}, nil
+	s.ratchet, s.appliedErr = ratchet{rules: edited, def: def, links: links}, nil
 	s.stampApplied()
 	s.generation++
 	return nil

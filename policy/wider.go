@@ -108,9 +108,13 @@ type ratchet struct {
 	// does.
 	added, removed []*rule
 	looser         bool
+	// links hold, newLinks wait for a person.
+	links, newLinks []Link
 }
 
-func (r *ratchet) pending() bool { return len(r.added) > 0 || len(r.removed) > 0 || r.looser }
+func (r *ratchet) pending() bool {
+	return len(r.added) > 0 || len(r.removed) > 0 || r.looser || len(r.newLinks) > 0
+}
 
 func merge(applied []*rule, appliedDef *ask.Verdict, edited []*rule, editedDef *ask.Verdict) ratchet {
 	var out ratchet

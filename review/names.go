@@ -126,6 +126,9 @@ const (
 	ChainResolved Name = "authorizer_chain_resolved"
 	// ChainDelegated: this session relays, its chain is not asked.
 	ChainDelegated Name = "authorizer_chain_delegated"
+	// ChainConsulted: a link was asked; code is what it said (allow, deny,
+	// defer) or that it failed, By is the link.
+	ChainConsulted Name = "authorizer_link_consulted"
 	// ChainUnregisteredLink: a link is configured and not there.
 	ChainUnregisteredLink Name = "authorizer_chain_unregistered_link"
 	// LinkVacant: a link was registered where no chain runs.
@@ -220,7 +223,7 @@ const (
 // names has every name, sorted.
 var names = [...]Name{
 	AnswerDelivered, AnswerForeign, AnswerInvalid, AnswerLate,
-	ChainDelegated, ChainResolved, ChainUnregisteredLink, LinkNote, LinkVacant,
+	ChainDelegated, ChainResolved, ChainUnregisteredLink, ChainConsulted, LinkNote, LinkVacant,
 	ChannelMode, ChildGone, ChildRegistered, ChildNodeAbsent, ConfigResolved,
 	DeskEnded, DeskStarted, Effect,
 	ForwardedApproved, ForwardedAutoApproved, ForwardedAutoDenied, ForwardedDenied, ForwardedEnded,
