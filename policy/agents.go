@@ -18,7 +18,10 @@ func startsAgent(u *shell.Unit) string {
 	if u.Remote {
 		return ""
 	}
-	return agentPrograms[u.Name()]
+	if client := agentPrograms[u.Name()]; client != "" {
+		return client
+	}
+	return agentScript(u)
 }
 
 const offText = "it would start an agent whose calls permd does not see"
@@ -26,7 +29,7 @@ const offText = "it would start an agent whose calls permd does not see"
 // offSwitches are options that keep a client from asking permd.
 var offSwitches = map[string]map[string]bool{
 	"claude":   {"--bare": true, "--safe-mode": true, "--restricted": true, "--setting-sources": true},
-	"codex":    {"--dangerously-disable-hooks": true},
+	"codex":    {"--dangerously-disable-hooks": true, "--ignore-user-config": true},
 	"opencode": {"--pure": true},
 	"pi":       {"-ne": true, "--no-extensions": true},
 	"gemini":   {},
@@ -46,7 +49,7 @@ func switchedOff(u *shell.Unit) string {
 		}
 		lower := strings.ToLower(value)
 		switch {
-		case offSwitches[client][name]:
+		case offSwitches[client][name], abbreviatesOff(client, name):
 			return offText
 		case client == "claude" && name == "--settings" && !harmlessSettings(lower):
 			return offText
@@ -57,6 +60,21 @@ func switchedOff(u *shell.Unit) string {
 		}
 	}
 	return ""
+}
+
+// abbreviatesOff reports whether name may be short for an off switch, as many
+// option parsers take it.
+func abbreviatesOff(client, name string) bool {
+	const least = len("--") + 3
+	if len(name) < least || !strings.HasPrefix(name, "--") {
+		return false
+	}
+	for o := range offSwitches[client] {
+		if strings.HasPrefix(o, name) && name != "--setting" {
+			return true
+		}
+	}
+	return false
 }
 
 // harmlessSettings reports whether settings given to claude leave its hooks on.

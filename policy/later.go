@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"path"
+	"slices"
 	"strings"
 
+	"permd/policy/paths"
 	"permd/policy/shell"
 )
 
@@ -12,6 +15,14 @@ import (
 func (j *judge) later(s *subject) string {
 	switch s.kind {
 	case kindCommand:
+		switch {
+		case j.takesHome(s):
+			return takesHome
+		case j.madeHere(s):
+			return madeHere
+		case j.strangeGit(s):
+			return strangeGit
+		}
 		return laterCommand(j.unit(s))
 	case kindPath:
 		if s.how&accessWrite == 0 {
@@ -33,7 +44,110 @@ const (
 	traces  = "it takes control of another process"
 	hosts   = "it gives a container files of this machine"
 	readsIn = "the file is run or obeyed later by another program"
+
+	madeHere   = "it runs a file that the same text makes or changes, and what that is then is not known"
+	strangeGit = "git would take this directory, or one above it, for a repository of its own and run what the settings in it say"
+	takesHome  = "it would make the home directory, or one above it, a repository: everything below would count as its project"
 )
+
+// madeHere reports whether the program of s, or the script of its interpreter,
+// is a file that another part of the text makes, changes or links.
+func (j *judge) madeHere(s *subject) bool {
+	u := j.unit(s)
+	if u.Remote {
+		return j.namedElsewhere(s)
+	}
+	if len(j.subjects) < 3 {
+		return false
+	}
+	var runs []string
+	if name := u.Words[0].Text; strings.Contains(name, "/") {
+		runs = append(runs, j.known(name, u.Dir)[0].Given)
+	}
+	if name := u.Name(); interpreters[name] || name == "." || name == "source" {
+		for _, t := range interpreted(name, u.Words[1:]) {
+			if t.how == accessRead {
+				runs = append(runs, j.known(t.word.Text, u.Dir)[0].Given)
+				break
+			}
+		}
+	}
+	for i := range j.subjects {
+		p := &j.subjects[i]
+		if p.kind != kindPath || p.unit == s.unit || p.how&accessWrite == 0 {
+			continue
+		}
+		for _, name := range runs {
+			if p.place.Given == name || p.place.Real == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namedElsewhere is madeHere on another machine, whose files are not known:
+// another part of the text there has the program among its words.
+func (j *judge) namedElsewhere(s *subject) bool {
+	name := j.unit(s).Words[0].Text
+	if !strings.Contains(name, "/") {
+		return false
+	}
+	for i := range j.script.Units {
+		if o := &j.script.Units[i]; i != s.unit && o.Remote {
+			for _, w := range o.Words[1:] {
+				if path.Clean(w.Text) == path.Clean(name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// strangeGit reports whether git, where s runs it, finds a directory with the
+// files of a repository before it comes to the project's own. Such files have
+// harmless names, so that writing them is not asked about.
+func (j *judge) strangeGit(s *subject) bool {
+	u := j.unit(s)
+	lister, ok := j.in.View.(paths.Lister)
+	if u.Name() != "git" || u.Remote || !ok || j.in.Node != Origin {
+		return false
+	}
+	const levels, most = 16, 4096
+	for _, dir := range append([]string{u.Dir}, u.Alts...) {
+		for n := 0; n < levels && len(dir) > 1 && dir != j.anchors.Project.Given && dir != j.anchors.Project.Real; n++ {
+			names, _, err := lister.List(dir, most)
+			if err == nil && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, "HEAD") }) {
+				return true
+			}
+			dir = path.Dir(dir)
+		}
+	}
+	return false
+}
+
+// takesHome reports whether s makes a repository of the home directory or of
+// one above it.
+func (j *judge) takesHome(s *subject) bool {
+	u := j.unit(s)
+	if u.Remote || !(u.Name() == "git" && hasWord(u.Words[1:], "init", "clone") || u.Name() == "jj" || u.Name() == "hg" || u.Name() == "svn") {
+		return false
+	}
+	at := []string{u.Dir}
+	for i := range j.subjects {
+		if p := &j.subjects[i]; p.kind == kindPath && p.unit == s.unit {
+			at = append(at, p.place.Given, p.place.Real)
+		}
+	}
+	home := j.in.Action.Home
+	for _, dir := range at {
+		if home != "" && dir != "" && (paths.Under(dir, home) || paths.Under(dir, j.anchors.Home.Real)) {
+			return true
+		}
+	}
+	return false
+}
 
 // terminalVerbs are what tmux and zellij may be asked without driving anything.
 var terminalVerbs = map[string]map[string]bool{
@@ -50,6 +164,7 @@ var laterPrograms = map[string]string{
 	"xdotool": drives, "ydotool": drives, "wtype": drives, "dotool": drives, "xte": drives, "osascript": drives, "reptyr": drives, "dtach": drives,
 	"abduco": drives, "ttyecho": drives, "writevt": drives,
 	"at": runs, "batch": runs, "systemd-run": runs, "launchctl": runs, "anacron": runs, "incrontab": runs, "schtasks": runs, "pm2": runs, "supervisorctl": runs,
+	"busctl": runs, "dbus-send": runs, "gdbus": runs, "qdbus": runs, "gcore": traces, "py-spy": traces, "pyrasite": traces,
 }
 
 // laterCommand is later for a command.
@@ -71,6 +186,26 @@ func laterCommand(u *shell.Unit) string {
 		if hasWord(args, "enable", "start", "restart", "link", "edit", "set-environment", "import-environment", "reenable") {
 			return runs
 		}
+	case "direnv", "mise":
+		if hasWord(args, "allow", "permit", "edit", "trust") {
+			return readsIn
+		}
+	case "pre-commit", "lefthook", "husky":
+		if hasWord(args, "install", "init-templatedir", "add", "set") {
+			return readsIn
+		}
+	case "kill", "pkill", "killall", "skill":
+		if opensDebugger(args) {
+			return traces
+		}
+	case "dlv", "jdb":
+		if hasWord(args, "attach", "-attach") {
+			return traces
+		}
+	case "node":
+		if hasWord(args, "inspect") && hasWord(args, "-p") {
+			return traces
+		}
 	case "gdb", "lldb", "strace", "ltrace", "dtrace", "bpftrace", "rr", "perf":
 		if attaches(args) {
 			return traces
@@ -87,6 +222,24 @@ func laterCommand(u *shell.Unit) string {
 		return laterGit(args)
 	}
 	return ""
+}
+
+// opensDebugger reports whether a signal is one on which node and others open
+// a port for a debugger.
+func opensDebugger(args []shell.Word) bool {
+	for i, a := range args {
+		s := strings.ToUpper(a.Text)
+		if i > 0 && (args[i-1].Text == "-s" || args[i-1].Text == "--signal" || args[i-1].Text == "-n") {
+			s = "-" + s
+		}
+		_, s, _ = strings.Cut(s, "-")
+		s = strings.TrimPrefix(strings.TrimPrefix(s, "-SIGNAL="), "S")
+		switch strings.TrimPrefix(s, "IG") {
+		case "USR1", "10", "30":
+			return isOption(a.Text) || i > 0 && isOption(args[i-1].Text)
+		}
+	}
+	return false
 }
 
 func hasWord(args []shell.Word, words ...string) bool {
@@ -192,6 +345,14 @@ var armedKeys = []string{"core.", "alias.", "credential.", "diff.", "filter.", "
 func laterGit(args []shell.Word) string {
 	for len(args) > 0 && args[0].Text != "config" {
 		if !isOption(args[0].Text) {
+			if args[0].Text == "maintenance" && hasWord(args, "start", "register") || hasWord(args, "--template", "--separate-git-dir") {
+				return readsIn
+			}
+			for _, a := range args {
+				if strings.HasPrefix(a.Text, "--template=") || strings.HasPrefix(a.Text, "--separate-git-dir=") {
+					return readsIn
+				}
+			}
 			return ""
 		}
 		if s := args[0].Text; (s == "-C" || s == "-c" || s == "--git-dir" || s == "--work-tree") && len(args) > 1 {
@@ -248,11 +409,20 @@ var laterDirs = map[string]string{
 var homeLater = []string{".config/systemd/", ".config/autostart/", ".config/git/", ".config/tmux/", ".config/nvim/", ".local/bin/", "bin/", ".ssh/",
 	"Library/LaunchAgents/", ".local/share/applications/", ".local/share/systemd/"}
 
+// terminalDevice reports whether a device is another terminal, or types keys.
+func terminalDevice(name string) bool {
+	return strings.HasPrefix(name, "pts/") || strings.HasPrefix(name, "tty") && name != "tty" || strings.HasPrefix(name, "vcs") ||
+		name == "uinput" || strings.HasPrefix(name, "input/") || name == "console"
+}
+
 // laterFile is later for a file that is written.
 func laterFile(name, home string) string {
 	base := name[strings.LastIndexByte(name, '/')+1:]
 	if laterBases[base] {
 		return readsIn
+	}
+	if rest, ok := strings.CutPrefix(name, "/dev/"); ok && terminalDevice(rest) {
+		return drives
 	}
 	for _, dir := range []string{"/etc/cron", "/var/spool/cron", "/etc/systemd/", "/usr/lib/systemd/", "/etc/init.d/", "/Library/LaunchDaemons/", "/Library/LaunchAgents/", "/etc/xdg/autostart/"} {
 		if strings.HasPrefix(name, dir) {

@@ -85,10 +85,27 @@ func otherTouched(u *shell.Unit) []touch {
 			out = appendOperand(out, args[i], s.how)
 		}
 	}
-	if n := len(out); s.last != 0 && n > 0 && ops > 1 {
+	switch n := len(out); {
+	case s.last == 0 || n == 0:
+	case intoDirectory(args):
+		for i := range out {
+			out[i].how |= accessWrite
+		}
+	case ops > 1:
 		out[n-1].how = s.last
 	}
 	return out
+}
+
+// intoDirectory reports whether cp and its like are told where to by an option:
+// then any of the words may be the place that is written to.
+func intoDirectory(args []shell.Word) bool {
+	for i := range args {
+		if s := args[i].Text; strings.HasPrefix(s, "--target") || isOption(s) && s[1] != '-' && strings.Contains(s, "t") {
+			return true
+		}
+	}
+	return false
 }
 
 func isOption(s string) bool { return len(s) > 1 && s[0] == '-' }
@@ -176,7 +193,9 @@ func interpreted(name string, args []shell.Word) []touch {
 		case script:
 			out = appendOperand(out, args[i], accessAny)
 		case strings.Contains(evals, " "+s+" "):
-			i++
+			if i++; i < len(args) && !shell.IsShell(name) {
+				out = inProgram(out, args[i])
+			}
 			script = true
 		case s == "-m":
 			i++

@@ -75,14 +75,18 @@ func (j *judge) protectedPlace(self *Self, s *subject, home string) string {
 	if names[0] == names[1] {
 		names = names[:1]
 	}
+	how := s.how
+	if s.unit >= 0 && renames(j.unit(s)) {
+		how |= accessWrite
+	}
 	for _, name := range names {
 		if j.fold {
 			name = strings.ToLower(name)
 		}
-		if why := j.ownFile(self, name, s.how); why != "" {
+		if why := j.ownFile(self, name, how); why != "" {
 			return why
 		}
-		if s.how&accessWrite == 0 {
+		if how&accessWrite == 0 {
 			if strings.Contains(name, "/app-server-control/") {
 				return "a control socket of an agent's client"
 			}

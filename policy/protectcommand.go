@@ -22,6 +22,22 @@ func removes(u *shell.Unit) bool {
 	return false
 }
 
+// renames reports whether u gives its operands another name, under which they
+// can be changed later: a link, or a mount.
+func renames(u *shell.Unit) bool {
+	switch u.Name() {
+	case "ln", "link", "mount", "bindfs":
+		return true
+	case "cp":
+		for _, a := range u.Words[1:] {
+			if s := a.Text; s == "--link" || s == "--symbolic-link" || isOption(s) && s[1] != '-' && strings.ContainsAny(s, "ls") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // protectedCommand says why unit i must not run.
 func (j *judge) protectedCommand(self *Self, i int) string {
 	u := &j.script.Units[i]
@@ -43,8 +59,8 @@ func (j *judge) protectedCommand(self *Self, i int) string {
 		return j.kills(self, i, name)
 	case "tmux":
 		for _, a := range u.Words[1:] {
-			if self.pane(a.Text) && laterTerminal("tmux", u.Words[1:], terminalVerbs["tmux"]) != "" {
-				return "it would type into a desk of permd"
+			if self.pane(a.Text) && (laterTerminal("tmux", u.Words[1:], terminalVerbs["tmux"]) != "" || hasWord(u.Words, "kill-pane", "killp", "kill-window", "killw", "kill-session")) {
+				return "it would type into a desk of permd, or end it"
 			}
 		}
 	}
@@ -62,9 +78,9 @@ func (s *Self) binary(word string) bool {
 
 // pane reports whether a tmux target may be one of the desk's panes.
 func (s *Self) pane(word string) bool {
-	word = strings.TrimPrefix(word, "-t")
+	word = strings.TrimLeft(strings.TrimPrefix(word, "-t"), "= ")
 	for _, p := range s.Panes {
-		if word != "" && (word == p || strings.HasSuffix(word, ":"+p) || strings.HasSuffix(word, "."+strings.TrimPrefix(p, "%"))) {
+		if word != "" && (word == p || strings.HasSuffix(word, ":"+p) || strings.HasSuffix(word, "."+p)) {
 			return true
 		}
 	}
