@@ -31,6 +31,9 @@ var bounds = []bound{
 	{what: "chained append", metric: "append-x-bare", limit: 1.5},
 	{what: "durable append", metric: "durable-x-fsync", limit: 1.3},
 	{what: "100 writers, faster than an fsync each", metric: "group-x-fsync-each", limit: 10, least: true, extra: true},
+	{what: "filter of a large log, faster than jq", metric: "filter-x-jq", limit: 5, least: true, extra: true},
+	{what: "filter's memory, a log 8 times as large", metric: "filter-rss-x-size", limit: 1.2, extra: true},
+	{what: "scan time, exponent over the size", metric: "scan-exponent", limit: 1.15, extra: true},
 }
 
 // holds says whether v keeps the bound; what is not a number does not.
