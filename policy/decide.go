@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"permd/ask"
 	"permd/policy/paths"
@@ -15,8 +17,12 @@ import (
 // judge is one decision being made.
 type judge struct {
 	in       *Input
+	input    Input
 	fold     bool
 	resolver *paths.Resolver
+	places   []paths.Place // room for known
+	argvs    []string      // room for the words of subjects
+	reader   shell.Reader
 	anchors  paths.Anchors
 	bounds   []*paths.Bound
 	binding  *binding
@@ -33,13 +39,35 @@ type judge struct {
 	holds, firm bool
 }
 
+// judges keep the memory of decisions for the next ones: nothing of it is in
+// their results.
+var judges = sync.Pool{New: func() any { return &judge{resolver: paths.NewResolver(nil, "", "")} }}
+
+func (j *judge) put() {
+	const most = 128
+	if cap(j.subjects) > most || cap(j.units) > most {
+		return
+	}
+	clear(j.subjects)
+	clear(j.units)
+	clear(j.argvs)
+	clear(j.places)
+	kept := judge{subjects: j.subjects[:0], units: j.units[:0], resolver: j.resolver, argvs: j.argvs[:0], places: j.places[:0]}
+	kept.reader, j.reader = j.reader, shell.Reader{}
+	kept.resolver.Reset(nil, "", "")
+	*j = kept
+	judges.Put(j)
+}
+
 // Decide says what recorded authority says of an action. It is a function of
 // in alone: it changes nothing and waits for nothing.
 func Decide(in Input) Result {
 	if in.Action == nil || in.Policy == nil {
 		return Result{By: ask.By{Kind: ask.KindDefault}, Reason: "there is no action or no policy to judge by"}
 	}
-	j := &judge{in: &in, fold: in.Fold || runtime.GOOS == "darwin"}
+	j := judges.Get().(*judge)
+	defer j.put()
+	j.input, j.in, j.fold = in, &j.input, in.Fold || runtime.GOOS == "darwin"
 	j.prepare()
 	j.split()
 	j.protect()
@@ -69,7 +97,7 @@ func (j *judge) prepare() {
 	if j.in.Node != Origin {
 		view = nil // another's file system: only what it recorded is known
 	}
-	j.resolver = paths.NewResolver(view, a.Cwd, a.Home)
+	j.resolver.Reset(view, a.Cwd, a.Home)
 	if view == nil {
 		j.recorded = map[string][]paths.Place{}
 		for _, p := range a.Paths {
@@ -129,8 +157,11 @@ func (j *judge) dir(name string) paths.Place {
 
 // known returns the places of a name, from the file system or from the record
 // of the origin.
+//
+// What it returns is valid until it is called again.
 func (j *judge) known(name, dir string) []paths.Place {
-	pls := j.resolver.Places(name, dir)
+	pls := j.resolver.AppendPlaces(j.places[:0], name, dir)
+	j.places = pls
 	if j.recorded == nil {
 		return pls
 	}
@@ -211,12 +242,15 @@ func (j *judge) floors() ask.Verdict {
 // in another order name the same one.
 func (j *judge) conclude(v ask.Verdict) {
 	r := &j.result
-	slices.SortStableFunc(r.Reasons, compareReasons)
+	if len(r.Reasons) > 1 {
+		slices.SortStableFunc(r.Reasons, compareReasons)
+	}
 	r.Verdict = v
 	r.Grantable = v == ask.Prompt && !j.holds
 	r.Firm = v == ask.Prompt && j.firm
 	r.By = ask.By{Kind: ask.KindDefault}
-	for _, x := range r.Reasons {
+	for i := range r.Reasons {
+		x := &r.Reasons[i]
 		if x.Verdict != v {
 			continue
 		}
@@ -230,14 +264,16 @@ func (j *judge) conclude(v ask.Verdict) {
 		}
 		break
 	}
-	for _, x := range r.Reasons {
+	for i := range r.Reasons {
+		x := &r.Reasons[i]
 		if x.Verdict == v && riskier(x.risk, r.Risk) {
 			r.Risk = x.risk
 		}
 	}
 	if j.script != nil {
-		for _, u := range j.script.Units {
-			r.Units = append(r.Units, u.Text)
+		r.Units = make([]string, len(j.script.Units))
+		for i := range j.script.Units {
+			r.Units[i] = j.script.Units[i].Text
 		}
 	}
 	for i := range j.subjects {
@@ -247,25 +283,33 @@ func (j *judge) conclude(v ask.Verdict) {
 				p.Access = ask.AccessWrite
 			}
 			if !slices.Contains(r.Paths, p) {
+				if r.Paths == nil {
+					r.Paths = make([]ask.Path, 0, len(j.subjects)-i)
+				}
 				r.Paths = append(r.Paths, p)
 			}
 		}
 	}
 }
 
-var kindOrder = map[ask.Kind]int{ask.KindProtection: 0, ask.KindRule: 1, ask.KindGrant: 2, ask.KindBaseline: 3, ask.KindDefault: 4}
+func kindOrder(k ask.Kind) int {
+	switch k {
+	case ask.KindProtection:
+		return 0
+	case ask.KindRule:
+		return 1
+	case ask.KindGrant:
+		return 2
+	case ask.KindBaseline:
+		return 3
+	}
+	return 4
+}
 
 func compareReasons(a, b Reason) int {
-	for _, d := range []int{
-		int(a.Verdict) - int(b.Verdict), kindOrder[a.Kind] - kindOrder[b.Kind], a.layer - b.layer,
+	return cmp.Or(int(a.Verdict)-int(b.Verdict), kindOrder(a.Kind)-kindOrder(b.Kind), a.layer-b.layer,
 		compareRefs(a.Rule, b.Rule), strings.Compare(a.Grant, b.Grant), strings.Compare(a.Text, b.Text),
-		strings.Compare(a.Unit, b.Unit), strings.Compare(a.Path, b.Path),
-	} {
-		if d != 0 {
-			return d
-		}
-	}
-	return 0
+		strings.Compare(a.Unit, b.Unit), strings.Compare(a.Path, b.Path))
 }
 
 func compareRefs(a, b *ask.RuleRef) int {
@@ -285,7 +329,16 @@ func place(r *ask.RuleRef) string {
 	return r.File + " line " + strconv.Itoa(r.Line)
 }
 
-func riskier(a, b ask.Risk) bool {
-	order := map[ask.Risk]int{"": 0, ask.RiskLow: 1, ask.RiskMedium: 2, ask.RiskHigh: 3}
-	return order[a] > order[b]
+func riskier(a, b ask.Risk) bool { return riskOrder(a) > riskOrder(b) }
+
+func riskOrder(r ask.Risk) int {
+	switch r {
+	case ask.RiskLow:
+		return 1
+	case ask.RiskMedium:
+		return 2
+	case ask.RiskHigh:
+		return 3
+	}
+	return 0
 }

@@ -9,7 +9,6 @@ import (
 
 // depth is what a search through a whole directory tree would meet.
 type depth struct {
-	looked bool
 	ruled  string // what a rule forbids or asks for
 	secret string // a file that may hold secrets
 }
@@ -41,10 +40,10 @@ func (j *judge) deepSecret(s *subject) string {
 // look goes through the tree below s once. It stops at a bound: what a rule
 // forbids is then suspected, the built-in list of secrets is not.
 func (j *judge) look(s *subject) {
-	if s.depth.looked {
+	if s.depth != nil {
 		return
 	}
-	s.depth.looked = true
+	s.depth = &depth{}
 	ruled := false
 	j.binding.eachPath(func(r *rule) {
 		ruled = ruled || r.Action != ask.Allow && r.path != nil && j.bounds[r.seq].Covers(s.place, j.fold)

@@ -76,10 +76,10 @@ func (j *judge) addPath(name, dir string, s subject) {
 
 func (j *judge) splitCommand() {
 	a := j.in.Action
-	j.script = shell.Read(a.Command, shell.Env{Cwd: a.Cwd, Home: a.Home})
+	j.script = j.reader.Read(a.Command, shell.Env{Cwd: a.Cwd, Home: a.Home})
 	n := len(j.script.Units)
-	j.units = make([]unitState, n)
-	j.subjects = make([]subject, 0, 2*n+2)
+	j.units = slices.Grow(j.units, n)[:n]
+	j.subjects = slices.Grow(j.subjects, 2*n+2)
 	for i := range j.script.Units {
 		if o := j.script.Units[i].Outer; o >= 0 && j.units[o].starts == 0 {
 			j.units[o].starts = i
@@ -150,7 +150,7 @@ func (j *judge) splitUnit(i, starts int) {
 	}
 	s.reader = reads && s.why == ""
 	if s.why == "" && !u.Remote {
-		s.argv = argvOf(words)
+		s.argv = j.argvOf(words)
 		s.bare = j.bareGit(u, s.argv)
 	}
 	if len(words) != len(u.Words) {
@@ -180,8 +180,10 @@ func (j *judge) splitUnit(i, starts int) {
 }
 
 // argvOf are the words as patterns of rules see them.
-func argvOf(words []shell.Word) []string {
-	argv := make([]string, len(words))
+func (j *judge) argvOf(words []shell.Word) []string {
+	from := len(j.argvs)
+	j.argvs = slices.Grow(j.argvs, len(words))[:from+len(words)]
+	argv := j.argvs[from:len(j.argvs):len(j.argvs)]
 	for i := range words {
 		argv[i] = words[i].Text
 		if words[i].Open != shell.Closed || words[i].Pipe {

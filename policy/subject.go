@@ -46,7 +46,7 @@ type subject struct {
 	// deep is true when everything below the path is read, hidden files too
 	// when hidden is; depth is what that would meet.
 	deep, hidden bool
-	depth        depth
+	depth        *depth
 
 	mcp    *ask.MCP
 	url    *target

@@ -45,11 +45,18 @@ type Resolver struct {
 // user lives in home; home "" leaves ~ unresolved. With a nil view nothing is
 // known and every place is in doubt.
 func NewResolver(view View, cwd, home string) *Resolver {
-	r := &Resolver{view: view, cwd: clean(cwd), home: home}
+	r := new(Resolver)
+	r.Reset(view, cwd, home)
+	return r
+}
+
+// Reset makes r what NewResolver would return, with the memory that it has.
+func (r *Resolver) Reset(view View, cwd, home string) {
+	clear(r.seen)
+	*r = Resolver{view: view, cwd: clean(cwd), home: home, seen: r.seen[:0]}
 	if home != "" {
 		r.home = clean(home)
 	}
-	return r
 }
 
 func clean(name string) string {
@@ -96,24 +103,28 @@ func (r *Resolver) Place(name string) Place {
 // Places resolves name, relative to dir or, when dir is "", to the resolver's
 // directory. A name with ".." behind a link is two places: the one that the
 // text says and the one that the kernel walks to; both are returned.
-func (r *Resolver) Places(name, dir string) []Place {
+func (r *Resolver) Places(name, dir string) []Place { return r.AppendPlaces(nil, name, dir) }
+
+// AppendPlaces is Places, appended to to.
+func (r *Resolver) AppendPlaces(to []Place, name, dir string) []Place {
 	if dir == "" {
 		dir = r.cwd
 	}
 	abs, doubt := r.absolute(name, dir)
 	if doubt != "" {
-		return []Place{{Given: abs, Real: abs, Trusted: abs, Doubt: doubt}}
+		return append(to, Place{Given: abs, Real: abs, Trusted: abs, Doubt: doubt})
 	}
 	given := path.Clean(abs)
 	first := r.resolve(given, given)
+	to = append(to, first)
 	if !strings.Contains(abs, "..") {
-		return []Place{first}
+		return to
 	}
 	walked := r.resolve(given, abs)
 	if walked.Real == first.Real && walked.Doubt == first.Doubt {
-		return []Place{first}
+		return to
 	}
-	return []Place{first, walked}
+	return append(to, walked)
 }
 
 // absolute joins name to dir and expands a leading ~, without cleaning.

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Variables. To set one may turn a known program into another (PATH,
 // LD_PRELOAD, GIT_SSH, PAGER, IFS), so the names that may be set are listed,
@@ -42,19 +45,23 @@ func plainValue(name string, v Word) bool {
 // localWords are what names of a script's own variables are made of: parts
 // joined by "_", with digits behind. No variable that a shell or a program
 // obeys is made of these alone.
-var localWords = wordSet("a b c d e f g h i j k l m n o p q r s t u v w x y z " +
-	"acc all arg args base before body after branch branches bytes char chars cmd code col cols commit commits content count cur current d1 data date day dest diff dir dirs doc docs " +
-	"dst elapsed end entry err errors ext fail failed field file filename files first flag fmt found from full got greeting hash head hits home host id idx in index " +
-	"input item items job jobs key keys kind kinds label lang last left len length level limit line lines list loop max message min missing mod mode module msg name names " +
-	"new next now num number o old opt opts ok old out output pair part parts pass passed pattern pct pid pkg pkgs port pos prefix prev ref remaining repo repos report req res response result results ret " +
-	"retry rest right root row rows run sec secs seconds section sha sha1 sha256 size sorted src start state step str string sub suffix sum svc service tag tags target targets temp test tests text " +
-	"time title tmp to token tokens total tries tool tools try txt type url user val value values var version want word words x1 year")
+var localWords = sync.OnceValue(func() map[string]bool {
+	return wordSet("a b c d e f g h i j k l m n o p q r s t u v w x y z " +
+		"acc all arg args base before body after branch branches bytes char chars cmd code col cols commit commits content count cur current d1 data date day dest diff dir dirs doc docs " +
+		"dst elapsed end entry err errors ext fail failed field file filename files first flag fmt found from full got greeting hash head hits home host id idx in index " +
+		"input item items job jobs key keys kind kinds label lang last left len length level limit line lines list loop max message min missing mod mode module msg name names " +
+		"new next now num number o old opt opts ok old out output pair part parts pass passed pattern pct pid pkg pkgs port pos prefix prev ref remaining repo repos report req res response result results ret " +
+		"retry rest right root row rows run sec secs seconds section sha sha1 sha256 size sorted src start state step str string sub suffix sum svc service tag tags target targets temp test tests text " +
+		"time title tmp to token tokens total tries tool tools try txt type url user val value values var version want word words x1 year")
+})
 
 // localUpper are such names in capitals; fewer, since those in capitals may be
 // in the environment.
-var localUpper = wordSet("A B C D E F G I J K L M N O P Q R S T U V W X Y Z " +
-	"BASE BRANCH COMMIT COUNT DATE DEST DIR DIRS DST END ERR EXIT FILE FILES FOUND ID IDX ITEM LINE LIST MSG NAME NAMES NUM OUT OUTPUT PART PREFIX RC RESULT ROOT SHA SIZE SRC " +
-	"START STATUS SUM TAG TARGET TEST TESTS TEXT TITLE TOTAL VAL VALUE VERSION")
+var localUpper = sync.OnceValue(func() map[string]bool {
+	return wordSet("A B C D E F G I J K L M N O P Q R S T U V W X Y Z " +
+		"BASE BRANCH COMMIT COUNT DATE DEST DIR DIRS DST END ERR EXIT FILE FILES FOUND ID IDX ITEM LINE LIST MSG NAME NAMES NUM OUT OUTPUT PART PREFIX RC RESULT ROOT SHA SIZE SRC " +
+		"START STATUS SUM TAG TARGET TEST TESTS TEXT TITLE TOTAL VAL VALUE VERSION")
+})
 
 func wordSet(list string) map[string]bool {
 	set := map[string]bool{}
@@ -69,9 +76,10 @@ func localName(name string) bool {
 	if name == "_" {
 		return true
 	}
+	words, upper := localWords(), localUpper()
 	for part := range strings.SplitSeq(name, "_") {
 		bare := strings.TrimRight(part, "0123456789")
-		if !localWords[part] && !localWords[bare] && !localUpper[part] && !localUpper[bare] {
+		if !words[part] && !words[bare] && !upper[part] && !upper[bare] {
 			return false
 		}
 	}

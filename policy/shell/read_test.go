@@ -480,6 +480,44 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
+// Commands read without the parser are what the parser says they are.
+func FuzzPlain(f *testing.F) {
+	for _, s := range []string{"git status", " a  b ", "git commit -m 'a; b' \"c\"", "a=b c", "time a", "a 'b'c", "a =b", "a\\ b", "export a", "a ''", "cd x", "'a' b", "a --b=c", "function", "sudo rm x", "a \"b\"", "let x=1", "repeat 3 ls", "noglob ls *"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, cmd string) {
+		if Check(cmd) != nil {
+			t.Skip()
+		}
+		read := func(fast bool) (*Script, bool) {
+			var r Reader
+			r.walker = walker{reader: &r, script: &r.script, env: env, budget: maxScripts}
+			c := context{dir: env.Cwd, outer: -1}
+			if fast {
+				return &r.script, r.walker.plain(cmd, &c)
+			}
+			file, err := parse(cmd)
+			if err != nil {
+				return nil, false
+			}
+			r.walker.src = cmd
+			r.walker.stmts(file.Stmts, &c)
+			return &r.script, true
+		}
+		fast, ok := read(true)
+		if !ok {
+			t.Skip()
+		}
+		slow, ok := read(false)
+		if !ok {
+			t.Fatalf("%q: read without the parser, which refuses it", cmd)
+		}
+		if got, want := fmt.Sprintf("%+v", fast), fmt.Sprintf("%+v", slow); got != want {
+			t.Fatalf("%q:\n%s\nthe parser says\n%s", cmd, got, want)
+		}
+	})
+}
+
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		"a; b", "sudo -u x sh -c 'rm \"$y\"' | xargs -I{} z {}", "cat <<E\n$(id)\nE", "f() { a; }; f", "echo $'\\x41\\u00e9'", "eval \"a $b\"",

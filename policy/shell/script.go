@@ -42,6 +42,7 @@ func (s *Script) Plain() bool { return s.Floor == "" && len(s.Units) > 0 }
 type Unit struct {
 	// Words are the program and its arguments, never empty.
 	Words []Word
+	name  string // of the program, "" when it was not looked at
 	// Text is where it stands in the source.
 	Text string
 	// Dir is the directory it runs in, as far as literal cd tell; Lost is
@@ -89,7 +90,12 @@ type Unit struct {
 }
 
 // Name is the program without its directory, "" when it is not known.
-func (u *Unit) Name() string { return programName(u.Words[0].Text) }
+func (u *Unit) Name() string {
+	if u.name != "" {
+		return u.name
+	}
+	return programName(u.Words[0].Text)
+}
 
 func programName(s string) string {
 	if strings.ContainsRune(s, unknown) {
@@ -131,20 +137,43 @@ type Assign struct {
 	Unit int
 }
 
-var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+// source is a parser and what it reads from.
+type source struct {
+	parser *syntax.Parser
+	text   strings.Reader
+}
+
+var parsers = sync.Pool{New: func() any { return &source{parser: syntax.NewParser(syntax.Variant(syntax.LangBash))} }}
 
 func parse(text string) (*syntax.File, error) {
-	p := parsers.Get().(*syntax.Parser)
+	p := parsers.Get().(*source)
 	defer parsers.Put(p)
-	return p.Parse(strings.NewReader(text), "")
+	p.text.Reset(text)
+	file, err := p.parser.Parse(&p.text, "")
+	p.text.Reset("")
+	return file, err
 }
 
 // Read reads cmd. It always returns a script; what could not be understood is
-// named in its Floor.
-func Read(cmd string, env Env) *Script {
-	s := &Script{}
-	w := &walker{script: s, env: env, budget: maxScripts}
-	w.read(cmd, context{dir: path.Clean("/" + env.Cwd), outer: -1})
+// named in it.
+func Read(cmd string, env Env) *Script { return new(Reader).Read(cmd, env) }
+
+// Reader reads commands one after the other and keeps its memory for the next.
+// It is not safe for concurrent use.
+type Reader struct {
+	script Script
+	walker walker
+	words  []Word
+	used   int
+}
+
+// Read is as the function of that name; what it returns is valid until the
+// next call.
+func (r *Reader) Read(cmd string, env Env) *Script {
+	r.reset()
+	s, w := &r.script, &r.walker
+	w.reader, w.script, w.env, w.budget = r, s, env, maxScripts
+	w.read(cmd, context{dir: clean(env.Cwd), outer: -1})
 	if len(s.Units) == 0 {
 		w.floor("no command")
 	}
@@ -152,6 +181,43 @@ func Read(cmd string, env Env) *Script {
 		w.feed()
 	}
 	return s
+}
+
+// kept is how many units and words a Reader keeps room for.
+const kept = 128
+
+func (r *Reader) reset() {
+	units, redirs, assigns := r.script.Units, r.script.Redirs, r.script.Assigns
+	r.script, r.walker = Script{}, walker{}
+	if cap(units) <= kept && cap(redirs) <= kept && cap(assigns) <= kept {
+		clear(units)
+		clear(redirs)
+		clear(assigns)
+		r.script.Units, r.script.Redirs, r.script.Assigns = units[:0], redirs[:0], assigns[:0]
+	}
+	clear(r.words[:r.used])
+	r.used = 0
+}
+
+// room returns an empty list of words with room for n.
+func (r *Reader) room(n int) []Word {
+	if r.words == nil {
+		r.words = make([]Word, kept)
+	}
+	if r.used+n > len(r.words) {
+		return make([]Word, 0, n)
+	}
+	out := r.words[r.used : r.used : r.used+n]
+	r.used += n
+	return out
+}
+
+// clean is path.Clean for an absolute name, without work where it is clean.
+func clean(name string) string {
+	if name != "" && name[0] == '/' && (len(name) == 1 || !strings.Contains(name, "//") && !strings.Contains(name, "/.") && name[len(name)-1] != '/') {
+		return name
+	}
+	return path.Clean("/" + name)
 }
 
 // feed suspects the literal texts that a shell may get on standard input.
@@ -170,6 +236,9 @@ func (w *walker) read(text string, c context) {
 	}
 	if w.budget -= len(text); w.budget < 0 {
 		w.unread(text, "too much text within text", c)
+		return
+	}
+	if w.plain(text, &c) {
 		return
 	}
 	file, err := parse(text)

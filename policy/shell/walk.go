@@ -11,6 +11,7 @@ import (
 // walker collects what a text would start. It is the only writer of its
 // script.
 type walker struct {
+	reader *Reader
 	script *Script
 	env    Env
 	src    string
@@ -311,7 +312,7 @@ func (w *walker) call(x *syntax.CallExpr, c *context) {
 		}
 		return
 	}
-	words := make([]Word, 0, len(x.Args))
+	words := w.reader.room(len(x.Args))
 	for _, arg := range x.Args {
 		w.within(arg, c)
 		v := w.word(arg, c)

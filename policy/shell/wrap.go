@@ -13,7 +13,7 @@ func (w *walker) unit(words []Word, text string, c context, assigns []Assign, do
 		assigns[k].Unit = i
 	}
 	w.script.Assigns = append(w.script.Assigns, assigns...)
-	w.script.Units = append(w.script.Units, Unit{Words: words, Text: text, Dir: c.dir, Alts: c.alts, Lost: c.lost, Outer: c.outer, Via: c.via, Depth: c.depth,
+	w.script.Units = append(w.script.Units, Unit{Words: words, name: programName(words[0].Text), Text: text, Dir: c.dir, Alts: c.alts, Lost: c.lost, Outer: c.outer, Via: c.via, Depth: c.depth,
 		Remote: c.remote, Guess: c.guess, Fed: c.fed, Stdin: c.stdin, Assigns: assigns, Doubt: doubt})
 	w.unwrap(i, c)
 	return i
@@ -35,8 +35,7 @@ func unsettled(words []Word) string {
 
 // unwrap adds what unit i starts, if it is a wrapper.
 func (w *walker) unwrap(i int, c context) {
-	words := w.script.Units[i].Words
-	name := programName(words[0].Text)
+	words, name := w.script.Units[i].Words, w.script.Units[i].name
 	in := c
 	in.outer, in.via, in.depth = i, name, c.depth+1
 	args := words[1:]
