@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"permd/policy/shell"
@@ -18,9 +19,9 @@ func (p *argv) forbids(u *shell.Unit, fold bool) bool {
 	if len(p.words) > 0 && !p.program(u, fold) {
 		return false
 	}
-	m := suspicion{p: p, dir: u.Dir}
+	m := suspicion{p: p, dir: u.Dir, more: u.More}
 	m.load(u.Words[1:])
-	return m.match(u.More)
+	return m.match()
 }
 
 func (p *argv) program(u *shell.Unit, fold bool) bool {
@@ -52,6 +53,7 @@ func (p *argv) program(u *shell.Unit, fold bool) bool {
 type suspicion struct {
 	p    *argv
 	dir  string   // where relative names of files are
+	more bool     // words that are not known follow
 	opts []string // words that begin with "-"
 	ops  []operand
 }
@@ -84,21 +86,21 @@ func (m *suspicion) load(words []shell.Word) {
 
 // match wants all options of the pattern, whatever others there are, and its
 // other words in order.
-func (m *suspicion) match(more bool) bool {
+func (m *suspicion) match() bool {
 	ops := make([]wild, 0, len(m.p.words))
 	for i := 1; i < len(m.p.words); i++ {
 		w := &m.p.words[i]
 		switch {
 		case w.text == "--" && w.literal():
 		case len(w.text) > 1 && w.text[0] == '-' && !w.star:
-			if !m.option(w) {
+			if !m.more && !m.option(w) {
 				return false
 			}
 		default:
 			ops = append(ops, *w)
 		}
 	}
-	return m.sequence(ops, m.p.rest || more || m.p.open())
+	return m.sequence(ops, m.p.rest || m.p.open())
 }
 
 // open reports whether the last word of the pattern ends in a star: what
@@ -189,6 +191,9 @@ func (m *suspicion) sequence(patterns []wild, rest bool) bool {
 			}
 		}
 		next = after
+	}
+	if m.more { // what is left of the pattern may be among the words that follow
+		return slices.Contains(next, true)
 	}
 	return next[end]
 }
