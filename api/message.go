@@ -297,6 +297,8 @@ const (
 	OpPause    = "pause"    // PauseArgs
 	OpMode     = "mode"     // ModeArgs → Status: a person switches a mode on or off
 	OpGrants   = "grants"   // → Grants
+	OpLast     = "last"     // LastArgs → Last: what was asked about or denied last
+	OpGrant    = "grant"    // GrantArgs → Granted: a person grants that
 	OpRevoke   = "revoke"   // RevokeArgs
 	OpStop     = "stop"     // desk process only: end it
 	OpLaunch   = "launch"   // LaunchArgs: permd run announces the agent it is about to become
@@ -387,4 +389,46 @@ type GrantDetail struct {
 // RevokeArgs ends a grant.
 type RevokeArgs struct {
 	ID string `json:"id"`
+}
+
+// LastArgs asks for the last call of a session, with its subagents; "" for all
+// of the node.
+type LastArgs struct {
+	Session string `json:"session,omitempty"`
+}
+
+// Last is the last call that was asked about or denied; without one it is
+// empty.
+type Last struct {
+	Session string   `json:"session,omitempty"`
+	Ask     *ask.Ask `json:"ask,omitempty"`
+	AgeMS   int64    `json:"age_ms,omitempty"`
+	// Verdict and Reason are what rules and grants say of it now.
+	Verdict ask.Verdict `json:"verdict"`
+	Reason  string      `json:"reason,omitempty"`
+	Offers  []ask.Offer `json:"offers,omitempty"`
+}
+
+// GrantArgs takes one of the offers of [Last], which it names by what was
+// shown.
+type GrantArgs struct {
+	Session     string         `json:"session,omitempty"`
+	Ask         string         `json:"ask"`
+	Digest      ask.Digest     `json:"digest"`
+	Offer       string         `json:"offer"`
+	OfferDigest ask.Digest     `json:"offer_digest"`
+	Edit        *ask.GrantEdit `json:"edit,omitempty"`
+}
+
+// Check refuses an edit of which no grant could come.
+func (g *GrantArgs) Check() error {
+	if g.Edit != nil {
+		return g.Edit.Check()
+	}
+	return nil
+}
+
+// Granted is the grant as it was kept.
+type Granted struct {
+	Grant ask.Grant `json:"grant"`
 }

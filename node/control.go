@@ -123,6 +123,18 @@ func (n *Node) operate(call api.Call, p *peer.Peer) (any, *api.Refused) {
 			return nil, no
 		}
 		return n.pause(a)
+	case api.OpLast:
+		var a api.LastArgs
+		if no := first(person(), args(&a)); no != nil {
+			return nil, no
+		}
+		return n.lastAsked(a)
+	case api.OpGrant:
+		var a api.GrantArgs
+		if no := first(person(), args(&a)); no != nil {
+			return nil, no
+		}
+		return n.grantLast(a)
 	case api.OpMode:
 		var a api.ModeArgs
 		if no := first(person(), args(&a)); no != nil {

@@ -26,6 +26,7 @@ func (n *Node) gate(ctx context.Context, s *sess, ev clients.Event) clients.Repl
 	j := n.law.judge(s, a, roleOrigin)
 	switch {
 	case j.Verdict == ask.Deny:
+		n.remember(s, a)
 		return n.ruledOut(s, ev, a, j)
 	case n.pausedFor() > 0:
 		return n.passPaused(s, ev, a)
@@ -38,6 +39,7 @@ func (n *Node) gate(ctx context.Context, s *sess, ev clients.Event) clients.Repl
 	if a, err = n.build(s, ev, j.Cause, withID(a.Body.ID), withRisk(j.Risk)); err != nil {
 		return n.broken(s, ev, err)
 	}
+	n.remember(s, a)
 	if r, no := n.askedAgain(s, ev, a); no {
 		return r
 	}

@@ -33,6 +33,7 @@ type sess struct {
 	calls   calls
 	open    map[*call]*openDialog
 	repeats repeats
+	last    lastCall
 	tripped bool
 	ended   bool
 	unbound bool // another node is the home of a session of this name
