@@ -112,7 +112,7 @@ func narrowerThanMeant(r *rule) string {
 		return ""
 	}
 	last := &r.argv.words[len(r.argv.words)-1]
-	if !strings.HasPrefix(last.text, "-") && (last.literal() || !strings.HasSuffix(last.text, "*")) {
+	if !strings.HasPrefix(last.text, "-") || !last.literal() {
 		return ""
 	}
 	return `it says nothing of the command with further words; write command = "` + strings.ReplaceAll(r.Command, `"`, `\"`) + ` *", which in a rule that forbids also matches without any`
