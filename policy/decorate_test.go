@@ -83,7 +83,7 @@ func decorate(r *rand.Rand) string {
 func TestT8NoDecorationAsks(t *testing.T) {
 	const least = 2000
 	n := 2 * least
-	if inCI() {
+	if inCI() && !raceOn {
 		n *= 10
 	}
 	text := ""

@@ -314,7 +314,7 @@ func inCI() bool { return os.Getenv("CI") != "" }
 func TestT8NoDisguiseIsAllowed(t *testing.T) {
 	const least = 5000
 	n := 2 * least
-	if inCI() {
+	if inCI() && !raceOn {
 		n *= 10
 	}
 	p, r := everythingBut(t), rand.New(rand.NewPCG(8, 2026))

@@ -7,15 +7,15 @@ import (
 	"permd/policy/paths"
 )
 
-// speaks is hits, for a rule that may fail: one that would forbid then does,
-// one that would permit does not.
-func (j *judge) speaks(r *rule, s *subject) (hit bool) {
+// speaks is hits, for a rule that may fail: one that would deny or ask then
+// does, one that would allow asks.
+func (j *judge) speaks(r *rule, s *subject) (hit, failed bool) {
 	defer func() {
 		if recover() != nil {
-			hit = !r.prove
+			hit, failed = true, true
 		}
 	}()
-	return j.hits(r, s)
+	return j.hits(r, s), false
 }
 
 // hits reports whether rule r speaks of subject s. A rule that proves must be

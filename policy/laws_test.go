@@ -223,7 +223,7 @@ func TestLawAllowedOnlyIfARuleAllows(t *testing.T) {
 // is never weaker.
 func TestLawAHarmlessPrefixNeverWeakens(t *testing.T) {
 	prefixes := []string{"true; ", "cd . && ", "env ", "env A=1 ", "A=1 ", "nice ", "nice -n 5 ", "timeout 5 ", "time ", "command ", "exec ", "sudo -n ", "nohup ", "stdbuf -oL ",
-		"! ", "( ", "{ ", "\\", "if true; then ", "xargs ", "sh -c '", "eval '", "# x\n", "", " ", "setsid ", "/usr/bin/env ", "echo hi | ", "for i in 1; do ", "f() { "}
+		"! ", "( ", "{ ", "\\", "if true; then ", "sh -c '", "eval '", "# x\n", "", " ", "setsid ", "/usr/bin/env ", "echo hi | ", "for i in 1; do ", "f() { "}
 	suffixes := map[string]string{"( ": " )", "{ ": "; }", "if true; then ": "; fi", "sh -c '": "'", "eval '": "'", "for i in 1; do ": "; done", "f() { ": "; }; f"}
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawRules(t)

@@ -58,11 +58,26 @@ func (f *found) add(j *judge, r *rule, s *subject) {
 	j.reason(j.ruleReason(r, s))
 }
 
+// fail is add for an allow rule that could not be judged: what it is about is
+// not known, so a person is asked, each time.
+func (f *found) fail(j *judge, r *rule, s *subject) {
+	f.ask, f.managed = true, true
+	x := j.ruleReason(r, s)
+	x.Verdict, x.Text = ask.Prompt, "the rule could not be judged, which is a fault of permd; report it"
+	j.reason(x)
+}
+
 // verdict is what all rules and grants say of one subject.
 func (j *judge) verdict(s *subject) ask.Verdict {
 	var f found
 	j.rulesFor(s, func(r *rule) {
-		if j.ofThisProject(r) && j.speaks(r, s) {
+		if !j.ofThisProject(r) {
+			return
+		}
+		switch hit, failed := j.speaks(r, s); {
+		case failed && r.Action == ask.Allow:
+			f.fail(j, r, s)
+		case hit:
 			f.add(j, r, s)
 		}
 	})
