@@ -22,12 +22,16 @@ FUZZTIME ?= 60s
 # and review do so by themselves.)
 PLAIN ?= ./api/... ./heartbeat/... ./session/...
 
+# Modules of their own, with what only their tests use.
+MODULES ?= internal/otlpcheck
+
 all: check
 
 test: tools check
 	@{ failed=0; \
 	   $(GO) test -json -race -timeout $(TIMEOUT) ./... || failed=1; \
 	   scripts/plain-user $(PLAIN) || failed=1; \
+	   for m in $(MODULES); do (cd $$m && $(GO) vet ./... >&2 && $(GO) test -json -timeout $(TIMEOUT) ./...) || failed=1; done; \
 	   exit $$failed; } | $(GO) run ./scripts/skips
 
 tools:
