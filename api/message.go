@@ -216,6 +216,9 @@ type SessionState struct {
 	// (Mode is the client's), LiftedMS how long it holds yet.
 	Lifted   string `json:"lifted,omitempty"`
 	LiftedMS int64  `json:"lifted_ms,omitempty"`
+	// Observed is true where permd decides nothing: what it would have decided
+	// is recorded.
+	Observed bool `json:"observed,omitempty"`
 }
 
 // Sessions is the tree as one node knows it.
@@ -316,6 +319,8 @@ type Status struct {
 	PausedMS int64  `json:"paused_ms,omitempty"`
 	// Modes are those that are not normal.
 	Modes []ActiveMode `json:"modes,omitempty"`
+	// Observed is how many sessions are only observed.
+	Observed int `json:"observed,omitempty"`
 }
 
 // ActiveMode is a mode that a person switched on: "accept-edits" or "yolo".

@@ -8,7 +8,7 @@ import (
 )
 
 // usage is also the text of every error about the command line.
-const usage = "usage: permd-hook [--root DIR] [--gate] [--no-start] CLIENT"
+const usage = "usage: permd-hook [--root DIR] [--gate | --observe] [--no-start] CLIENT"
 
 // ensureOption is followed by PID:START.
 const ensureOption = "--ensure="
@@ -17,6 +17,9 @@ type options struct {
 	root    string // "" or absolute
 	gate    bool
 	noStart bool
+	// observe only has the node record what it would have decided; the node
+	// sees it among the arguments.
+	observe bool
 	client  string
 	// ensure is an agent that is to have a node, and nothing else is to be
 	// done; not in the usage, it is for Ensure.
@@ -33,6 +36,8 @@ func parseArgs(args []string) (options, error) {
 			o.gate = true
 		case arg == "--no-start":
 			o.noStart = true
+		case arg == "--observe":
+			o.observe = true
 		case arg == "--root":
 			if len(args) == 0 {
 				return options{}, errors.New("--root needs a directory; " + usage)
@@ -65,9 +70,11 @@ func parseArgs(args []string) (options, error) {
 	switch {
 	case o.client == "":
 		return options{}, errors.New("no client named; " + usage)
+	case o.gate && o.observe:
+		return options{}, errors.New("--observe decides nothing, so it is no gate; " + usage)
 	case o.gate && o.noStart:
 		return options{}, errors.New("--no-start is not for gates: a gate without a node could only refuse; " + usage)
-	case o.ensure.PID != 0 && (o.gate || o.noStart):
+	case o.ensure.PID != 0 && (o.gate || o.noStart || o.observe):
 		return options{}, errors.New(ensureOption + " stands alone; " + usage)
 	}
 	o.ensure.Client = o.client

@@ -131,6 +131,7 @@ func (n *Node) tree() api.Sessions {
 		if m, left := n.modeOfLocked(s); m != policy.ModeNormal {
 			st.Lifted, st.LiftedMS = string(m), left.Milliseconds()
 		}
+		st.Observed = s.observed()
 		if t := s.choice.Target; t.Session != "" {
 			st.RelaysTo = t.Session
 			st.Verified = t.Channel == session.ChannelRegistry || n.up.verified(s.id, t.Session)

@@ -173,6 +173,11 @@ func (n *Node) status() api.Status {
 			st.Modes = append(st.Modes, api.ActiveMode{Session: id, Mode: string(m.mode), LeftMS: left.Milliseconds()})
 		}
 	}
+	for _, s := range n.sessions {
+		if s.observed() && !s.ended {
+			st.Observed++
+		}
+	}
 	slices.SortFunc(st.Modes, func(a, b api.ActiveMode) int { return strings.Compare(a.Session, b.Session) })
 	return st
 }

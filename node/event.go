@@ -30,6 +30,12 @@ func (n *Node) event(ctx context.Context, req *hookwire.Request) clients.Reply {
 	if s == nil {
 		return refuse("the client names no session")
 	}
+	if observes(req) {
+		return n.observe(s, ev)
+	}
+	n.mu.Lock()
+	s.gated = true
+	n.mu.Unlock()
 	switch ev.Kind {
 	case clients.Gate:
 		return n.gate(ctx, s, ev)

@@ -34,10 +34,14 @@ type sess struct {
 	open    map[*call]*openDialog
 	repeats repeats
 	last    lastCall
-	tripped bool
-	ended   bool
-	unbound bool // another node is the home of a session of this name
-	dispose func()
+	// gated is true once a hook that decides called, watched once one that
+	// only observes did; seen are the calls of the latter.
+	gated, watched bool
+	seen           calls
+	tripped        bool
+	ended          bool
+	unbound        bool // another node is the home of a session of this name
+	dispose        func()
 }
 
 // named is the parent it relays to, or names first, for the facts file.

@@ -24,6 +24,9 @@ const (
 	// AskAutoApproved: rules, grants, the baseline or a mode allowed it
 	// without a question.
 	AskAutoApproved Name = "permission_request.auto_approved"
+	// AskObserved: what rules and grants would have said where permd decides
+	// nothing; verdict is allow, ask or deny.
+	AskObserved Name = "permission_request.observed"
 	// AskExpired: nobody answered in time. Nobody denied it.
 	AskExpired Name = "permission_request.expired"
 	// AskWithdrawn: the asker went away or took it back.
@@ -233,7 +236,7 @@ var names = [...]Name{
 	LedgerHead, LedgerStarted, Reaped, LogHead, LogHeader, LogLedger, LogResumed,
 	NodeEnded, NodeStarted, ParentClaimed, ParentConfirmed, PauseEnded, PauseRefused, PauseStarted,
 	ForwardingError, ForwardingWarning,
-	AskApproved, AskAutoApproved, AskBlocked, AskDenied, AskDismissed, AskExpired,
+	AskApproved, AskAutoApproved, AskBlocked, AskDenied, AskDismissed, AskExpired, AskObserved,
 	AskSessionApproved, AskUnavailable, AskWaiting, AskWithdrawn,
 	PolicyApplied, PolicyChanged, PolicyLoaded, PolicyLoosenPending, PolicyMode, PolicyRejected, TrustGiven, TrustRevoked, ProjectSkipped,
 	RanOther, RanUngated, ReleaseRefused, Released,

@@ -197,6 +197,8 @@ func (x *doctor) lookAtHooks(c *clientReport, files []*claudeFile) (managed bool
 			c.Hooks = append(c.Hooks, f.path)
 			managed = managed || f.kind == "managed"
 			x.ok(claudeArea, "hooks are installed in %s (%s)", f.path, f.kind)
+		case i >= 0 && claudeset.Observed(f.data):
+			x.add(claudeArea, levelFix, f.path+": permd observes only: what it would have decided is recorded, and nothing is decided", "permd setup claude"+fileFlag(f)+" puts Claude under it")
 		case i >= 0:
 			x.add(claudeArea, levelFix, f.path+" has hooks of permd, but not these, or not all: "+f.hooks[i].command, "permd setup claude"+fileFlag(f)+" puts them right")
 		}
@@ -211,7 +213,7 @@ func (x *doctor) lookAtHooks(c *clientReport, files []*claudeFile) (managed bool
 // when it passes, Claude runs the call.
 func (f *claudeFile) short() string {
 	for _, h := range f.hooks {
-		if h.ours() && (h.event == "PreToolUse" || h.event == "PermissionRequest") && h.timeout < claudeset.GateTimeout {
+		if h.ours() && !strings.HasSuffix(h.command, " --observe claude") && (h.event == "PreToolUse" || h.event == "PermissionRequest") && h.timeout < claudeset.GateTimeout {
 			return fmt.Sprintf("hooks.%s gives permd %g seconds; after them Claude goes on without it", h.event, h.timeout)
 		}
 	}

@@ -59,7 +59,7 @@ func (x *doctor) installedHooks() (hooks map[string][]any, managed bool) {
 		}
 		for _, h := range f.hooks {
 			switch {
-			case !h.ours() || f.kind == "project" || f.kind == "local":
+			case !h.ours() || f.kind == "project" || f.kind == "local" || strings.HasSuffix(h.command, " --observe claude"):
 			case f.kind == "managed":
 				managed = true
 			default:

@@ -153,6 +153,22 @@ func TestClaudeSettings(t *testing.T) {
 	}
 }
 
+// Hooks that only observe are to be put right, and said to be what they are.
+func TestObservingIsSaid(t *testing.T) {
+	m := newMachine(t)
+	m.hook = "/opt/permd-hook"
+	c, err := claudeset.Observe([]byte(`{"permissions":{"defaultMode":"default"}}`), m.hook, m.dir+"/root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write("home/.claude/settings.json", string(c.After))
+	x := m.doctor()
+	x.lookAtClaude(t.Context())
+	if !x.has(levelFix, "permd observes only") || x.has(levelOK, "hooks are installed") || x.has(levelFix, "seconds; after them") {
+		t.Errorf("%s", x)
+	}
+}
+
 // Each line of what Claude leaves open is said, and has a remedy.
 func TestWhatIsLeftOpenIsSaid(t *testing.T) {
 	m := newMachine(t)

@@ -178,6 +178,9 @@ func sessionLine(s api.SessionState) string {
 	if s.PausedMS > 0 {
 		w = append(w, "PAUSED for "+(time.Duration(s.PausedMS)*time.Millisecond).Round(time.Second).String())
 	}
+	if s.Observed {
+		w = append(w, "OBSERVED ONLY: permd decides nothing here")
+	}
 	if s.Lifted != "" {
 		w = append(w, "MODE "+s.Lifted+" for "+(time.Duration(s.LiftedMS)*time.Millisecond).Round(time.Second).String())
 	}

@@ -25,8 +25,8 @@ func init() { commands = append(commands, setupCommand) }
 const managedClaude = "/etc/claude-code/managed-settings.d/50-permd.json"
 
 type setupOptions struct {
-	undo, system, yes, dry, temp bool
-	file                         string
+	undo, system, yes, dry, temp, observe bool
+	file                                  string
 }
 
 func setupCommand(a *app) *cobra.Command {
@@ -38,6 +38,9 @@ func setupCommand(a *app) *cobra.Command {
 			"so that a dead hook falls back to a prompt and not to a run. It shows the change\n" +
 			"first, changes nothing the second time, and --undo takes away only what it added and\n" +
 			"puts back what it took, if that is still as it left it.\n\n" +
+			"--observe installs hooks that decide nothing and say nothing to Claude: what permd would\n" +
+			"have decided is recorded (permd review tail), Claude's own settings stay as they are. It is\n" +
+			"for trying rules out; permd setup claude replaces it.\n\n" +
 			"Exit codes: 0 done or nothing to do, 1 not confirmed or the file could not be changed,\n" +
 			"2 used wrongly.",
 		Args:      cobra.ExactArgs(1),
@@ -46,10 +49,14 @@ func setupCommand(a *app) *cobra.Command {
 			if args[0] != "claude" {
 				return usage("setup knows claude; %q is not known", args[0])
 			}
+			if o.observe && o.undo {
+				return usage("--undo takes out what --observe installed as well; leave --observe out")
+			}
 			return a.setup(o)
 		},
 	}
 	c.Flags().BoolVar(&o.undo, "undo", false, "take permd out again")
+	c.Flags().BoolVar(&o.observe, "observe", false, "record what would have been decided, and decide nothing")
 	c.Flags().BoolVar(&o.system, "system", false, "write the root-owned file for all users ("+managedClaude+")")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask before changing the file")
 	c.Flags().BoolVar(&o.dry, "dry-run", false, "show the change and leave")
@@ -97,7 +104,14 @@ func (a *app) setup(o setupOptions) error {
 		if err != nil {
 			return &exitError{1, err}
 		}
-		change, err = claudeset.Install(before, hook, a.root)
+		install := claudeset.Install
+		if o.observe {
+			install = claudeset.Observe
+		}
+		change, err = install(before, hook, a.root)
+		if errors.Is(err, claudeset.ErrGoverned) {
+			return &exitError{1, fmt.Errorf("%s: %w", file, err)}
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -119,7 +133,13 @@ func (a *app) setup(o setupOptions) error {
 			return &exitError{1, errors.Join(errors.New("nothing was changed"), err)}
 		}
 	}
-	return a.applySetup(d, file, memo, before, change, o.undo)
+	if err := a.applySetup(d, file, memo, before, change, o.undo); err != nil {
+		return err
+	}
+	if o.observe {
+		fmt.Fprintln(a.out, "observing only: permd decides nothing; put Claude under it with: permd setup claude")
+	}
+	return nil
 }
 
 // applySetup writes the memory of what was taken first, so that a crash in

@@ -140,6 +140,9 @@ func (o *overall) lines() []string {
 			out = append(out, fmt.Sprintf("paused: node %s for %s; its client's own prompts decide", n.Node,
 				(time.Duration(n.PausedMS)*time.Millisecond).Round(time.Second)))
 		}
+		if n.Observed > 0 {
+			out = append(out, fmt.Sprintf("observed only: %s of node %s; permd decides nothing there, see: permd doctor", count(n.Observed, "session"), n.Node))
+		}
 		for _, m := range n.Modes {
 			whose := "every session of node " + n.Node
 			if m.Session != "" {

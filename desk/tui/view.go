@@ -124,6 +124,15 @@ func (m *model) alarms() []string {
 	if paused > 0 {
 		out = append(out, fmt.Sprintf("paused: %s left to the clients' own prompts", plural(paused, "session")))
 	}
+	observed := 0
+	for _, s := range m.tree {
+		if s.Observed {
+			observed++
+		}
+	}
+	if observed > 0 {
+		out = append(out, fmt.Sprintf("observed only: permd decides nothing in %s", plural(observed, "session")))
+	}
 	lifted := map[string]int{}
 	for _, s := range m.tree {
 		if s.Lifted != "" {

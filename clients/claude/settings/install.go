@@ -2,6 +2,7 @@ package settings
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,24 +12,81 @@ import (
 
 // Install adds permd's hooks to a settings file and sets Claude's own base to
 // ask. It is idempotent: a second time it changes nothing. Hooks of an older
-// permd at another path are replaced.
+// permd at another path, and those that only observe, are replaced.
 func Install(current []byte, hook, root string) (*Change, error) {
 	e, err := open(current)
 	if err != nil {
 		return nil, err
 	}
+	if err := e.hooks(func(ev event) group { return groupOf(ev, hook, root) }); err != nil {
+		return nil, err
+	}
+	if err := e.baseToAsk(); err != nil {
+		return nil, err
+	}
+	return e.done()
+}
+
+// ErrGoverned refuses to observe where permd decides.
+var ErrGoverned = errors.New("permd decides in this file; take it out first with: permd setup claude --undo")
+
+// Observe adds hooks that record what permd would have decided and decide
+// nothing. Claude's own settings stay as they are. It is idempotent, and
+// refuses a file in which permd decides with [ErrGoverned].
+func Observe(current []byte, hook, root string) (*Change, error) {
+	e, err := open(current)
+	if err != nil {
+		return nil, err
+	}
+	for _, ev := range events {
+		for _, g := range e.f.Hooks[ev.name] {
+			for _, h := range g.Hooks {
+				if ours.MatchString(h.Command) && !observing(h.Command) {
+					return nil, ErrGoverned
+				}
+			}
+		}
+	}
+	if err := e.hooks(func(ev event) group { return observerOf(ev, hook, root) }); err != nil {
+		return nil, err
+	}
+	return e.done()
+}
+
+// Observed reports whether hooks of permd stand in the file that only observe.
+func Observed(current []byte) bool {
+	e, err := open(current)
+	if err != nil {
+		return false
+	}
+	for _, groups := range e.f.Hooks {
+		for _, g := range groups {
+			for _, h := range g.Hooks {
+				if observing(h.Command) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// hooks puts one group of ours into each event, in the place of those that
+// stand there.
+func (e *editor) hooks(of func(event) group) error {
 	if e.f.Hooks == nil {
 		if err := e.patch("add", "/hooks", map[string]any{}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, ev := range events {
-		g := groupOf(ev, hook, root)
+		g := of(ev)
 		if e.has(ev.name, g) && e.count(ev.name) == 1 {
 			continue
 		}
-		if err := e.drop(ev.name); err != nil {
-			return nil, err
+		err := e.drop(ev.name)
+		if err != nil {
+			return err
 		}
 		if len(e.f.Hooks[ev.name]) == 0 {
 			err = e.patch("add", "/hooks/"+ev.name, []group{g})
@@ -36,14 +94,11 @@ func Install(current []byte, hook, root string) (*Change, error) {
 			err = e.patch("add", "/hooks/"+ev.name+"/-", g)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		e.say("add to hooks.%s: %s", ev.name, g.Hooks[0].Command)
 	}
-	if err := e.baseToAsk(); err != nil {
-		return nil, err
-	}
-	return e.done()
+	return nil
 }
 
 // count is how many commands of ours an event has.

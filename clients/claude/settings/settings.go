@@ -74,11 +74,26 @@ func Command(hook, root string, gate bool) string {
 	return c + " claude"
 }
 
+// ObserveCommand is the hook command of every event where permd only records
+// what it would have decided: no gate, no guard, nothing is stopped.
+func ObserveCommand(hook, root string) string {
+	c := quote(hook)
+	if root != "" {
+		c += " --root " + quote(root)
+	}
+	return c + " --observe claude"
+}
+
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // ours recognises every command that [Command] can have written, whatever
 // path it names.
-var ours = regexp.MustCompile(`^'(?:[^']|'\\'')*/permd-hook'(?: --root '(?:[^']|'\\'')*')?(?: --gate claude \|\| \{ echo "permd unavailable" >&2; exit 2; \}| claude)$`)
+var ours = regexp.MustCompile(`^'(?:[^']|'\\'')*/permd-hook'(?: --root '(?:[^']|'\\'')*')?(?: --gate claude \|\| \{ echo "permd unavailable" >&2; exit 2; \}| claude| --observe claude)$`)
+
+// observing recognises the commands among ours that only observe.
+func observing(command string) bool {
+	return ours.MatchString(command) && strings.HasSuffix(command, " --observe claude")
+}
 
 type handler struct {
 	Type    string `json:"type"`
@@ -93,6 +108,14 @@ type group struct {
 
 func groupOf(e event, hook, root string) group {
 	g := group{Hooks: []handler{{"command", Command(hook, root, e.gate), e.timeout}}}
+	if e.matcher {
+		g.Matcher = "*"
+	}
+	return g
+}
+
+func observerOf(e event, hook, root string) group {
+	g := group{Hooks: []handler{{"command", ObserveCommand(hook, root), otherTimeout}}}
 	if e.matcher {
 		g.Matcher = "*"
 	}

@@ -273,3 +273,45 @@ func TestUndoLaw(t *testing.T) {
 		}
 	})
 }
+
+// Hooks that observe stand alone: nothing else of the file changes, a gate is
+// not replaced by them, and both are taken out again.
+func TestObserveIsIdempotentAndUndoGivesTheFileBack(t *testing.T) {
+	for name, in := range files {
+		c, err := Observe([]byte(in), hook, "/r")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !c.Changes() || len(c.Taken) != 0 || !Observed(c.After) || Installed(c.After, hook, "/r") {
+			t.Errorf("%s: %v\n%s", name, c.Lines, c.After)
+		}
+		if strings.Contains(string(c.After), "--gate") || strings.Count(string(c.After), " --observe claude") != len(events) {
+			t.Errorf("%s: it decides:\n%s", name, c.After)
+		}
+		again, err := Observe(c.After, hook, "/r")
+		if err != nil || again.Changes() {
+			t.Errorf("%s: a second time: %v, %v", name, again.Lines, err)
+		}
+		u, err := Undo(c.After, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := in
+		if want == "" {
+			want = "{}"
+		}
+		if !same(t, string(u.After), want) {
+			t.Errorf("%s: undone:\n%s", name, u.After)
+		}
+		governed, err := Install(c.After, hook, "/r")
+		if err != nil || Observed(governed.After) || !Installed(governed.After, hook, "/r") {
+			t.Errorf("%s: setup after it: %v\n%s", name, err, governed.After)
+		}
+		if _, err := Observe(governed.After, hook, "/r"); !errors.Is(err, ErrGoverned) {
+			t.Errorf("%s: a gate is replaced: %v", name, err)
+		}
+	}
+	if Observed([]byte(`{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"echo --observe claude"}]}]}}`)) || Observed([]byte("{")) {
+		t.Error("taken for ours")
+	}
+}
