@@ -2,6 +2,7 @@
 # make bench    all benchmarks, one table with the bound beside each figure
 #               (BENCH=Relay for chosen ones)
 # make fuzz     each fuzz target for FUZZTIME (60s)
+#               (FUZZ=policy/shell:FuzzRead for chosen ones)
 # make install  permd and permd-hook side by side into PREFIX/bin (~/.local)
 # make generate files that are made from others
 
@@ -17,6 +18,7 @@ TIMEOUT ?= 12m
 BENCH ?= .
 BENCHFLAGS ?=
 FUZZTIME ?= 60s
+FUZZ ?=
 
 # Packages whose tests root runs a second time as a plain user. (internal/host
 # and review do so by themselves.)
@@ -25,12 +27,17 @@ PLAIN ?= ./api/... ./heartbeat/... ./session/...
 # Modules of their own, with what only their tests use.
 MODULES ?= internal/otlpcheck
 
+# Tests whose long loops run a second time without the race detector, which
+# makes them ten times longer.
+LONG ?= -run '^TestT[78]' ./policy
+
 all: check
 
 test: tools check
 	@{ failed=0; \
 	   $(GO) test -json -race -timeout $(TIMEOUT) ./... || failed=1; \
 	   scripts/plain-user $(PLAIN) || failed=1; \
+	   $(GO) test -json -count=1 -timeout $(TIMEOUT) $(LONG) || failed=1; \
 	   for m in $(MODULES); do (cd $$m && $(GO) vet ./... >&2 && $(GO) test -json -timeout $(TIMEOUT) ./...) || failed=1; done; \
 	   exit $$failed; } | $(GO) run ./scripts/skips
 
@@ -48,7 +55,7 @@ bench:
 	   $(GO) run ./internal/benchtable $(if $(filter-out .,$(BENCH)),-partial)
 
 fuzz:
-	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz $(FUZZ)
 
 # Both are built before either is put in place, each by a rename: a running
 # session finds one version or the other, never half a file. They are copied:
