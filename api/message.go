@@ -111,7 +111,8 @@ type Shown struct {
 	Offers []ask.Offer `json:"offers,omitempty"`
 	// AgeMS is how long it waits already.
 	AgeMS int64 `json:"age_ms"`
-	// Denied is how often this session was denied an equal action before.
+	// Denied is how often this session was denied an equal action, or one of
+	// the same kind, before.
 	Denied int `json:"denied,omitempty"`
 	// Node is the deciding node; the desk fills it in for its own faces.
 	Node string `json:"node,omitempty"`

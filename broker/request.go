@@ -40,7 +40,8 @@ type Request struct {
 	Dialog Dialog
 	// Elsewhere says where else the ask is open, for the surfaces.
 	Elsewhere []string
-	// Denied is how often the session was denied an equal action before.
+	// Denied is how often the session was denied an equal action, or one of the
+	// same kind, before.
 	Denied int
 	// OnShown is called once, on a goroutine of the broker's, when a person
 	// has the ask on screen. It may be nil.

@@ -123,8 +123,9 @@ func (n *Node) putHere(ctx context.Context, s *sess, ev clients.Event, a *ask.As
 // wait puts a to the answerers of this node.
 func (n *Node) wait(ctx context.Context, s *sess, ev clients.Event, a *ask.Ask, dialog broker.Dialog) (ask.Decision, error) {
 	n.recordAsk(review.AskWaiting, s, a, nil, ask.Decision{}, "")
+	like := likenessOf(a.Body.Action)
 	n.mu.Lock()
-	denied := s.repeats.count(a.Body.Action.ActionDigest())
+	denied := s.repeats.count(like, time.Now())
 	n.mu.Unlock()
 	req := broker.Request{Ask: a, Decider: s.id, Offers: n.law.offers(s, a), Narrower: n.law.narrower(a), Timeout: n.cfg.Settings.AskTimeout, Dialog: dialog, Denied: denied}
 	if dialog != nil {
@@ -187,8 +188,9 @@ func (n *Node) refused(s *sess, ev clients.Event, a *ask.Ask, d ask.Decision) cl
 func (n *Node) tellNo(s *sess, ev clients.Event, a *ask.Ask, d ask.Decision) clients.Reply {
 	// A decider that may change its mind is not asked until it does.
 	if (d.By.Person() || d.By.Decider().Kind == ask.KindLink) && d.Outcome == ask.Answered {
+		like := likenessOf(a.Body.Action)
 		n.mu.Lock()
-		s.repeats.deny(a.Body.Action.ActionDigest(), d.By, d.Reason, time.Now())
+		s.repeats.deny(like, d.By, d.Reason, time.Now())
 		n.mu.Unlock()
 	}
 	n.tellDelivered(a, broker.HowReleased, "")
@@ -232,8 +234,9 @@ func (n *Node) passPaused(s *sess, ev clients.Event, a *ask.Ask) clients.Reply {
 // too fast for a person.
 func (n *Node) askedAgain(s *sess, ev clients.Event, a *ask.Ask) (clients.Reply, bool) {
 	now := time.Now()
+	like := likenessOf(a.Body.Action)
 	n.mu.Lock()
-	k, why := s.repeats.refused(a.Body.Action.ActionDigest(), now)
+	k, why := s.repeats.refused(like, now)
 	tooMany := why == "" && s.repeats.ask(n.cfg.Settings.AsksAMinute, now)
 	n.mu.Unlock()
 	d := ask.Decision{Ask: a.Body.ID, Digest: a.Digest, Outcome: ask.Answered, By: ask.By{Kind: ask.KindRepeat, Session: s.id}}

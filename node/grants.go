@@ -59,8 +59,9 @@ func (n *Node) giveGrant(s *sess, a *ask.Ask, g ask.Grant) error {
 		return err
 	}
 	n.law.given(givenGrant{g.ID, g.Session, digest})
+	like := likenessOf(a.Body.Action)
 	n.mu.Lock()
-	s.repeats.forget(a.Body.Action.ActionDigest())
+	s.repeats.forget(like)
 	n.mu.Unlock()
 	n.recheckSoon()
 	n.changed()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"permd/ask"
+	"permd/policy"
 )
 
 // repeatFor is how long a denied action is refused without a prompt when the
@@ -18,7 +19,30 @@ const maxRepeats = 512
 // within the last minute.
 type repeats struct {
 	denied map[ask.Digest]*denial
-	asked  []time.Time
+	// near counts what was denied or refused by what it is like.
+	near  map[ask.Digest]*nearly
+	asked []time.Time
+}
+
+type nearly struct {
+	at    time.Time
+	count int
+}
+
+// nearFor is how long calls of a kind that were denied are counted.
+const nearFor = 30 * time.Minute
+
+// likeness is how a call is known again: key where it means the same, near
+// where it is of the same kind.
+type likeness struct{ key, near ask.Digest }
+
+func likenessOf(a *ask.Action) likeness {
+	same, near := policy.Likeness(a)
+	l := likeness{key: a.ActionDigest(), near: ask.BodyDigest([]byte(near))}
+	if same != "" {
+		l.key = ask.BodyDigest([]byte(a.Client + " " + a.ClientTool + " " + same))
+	}
+	return l
 }
 
 type denial struct {
@@ -28,8 +52,10 @@ type denial struct {
 	count int
 }
 
-// deny remembers that a person denied d.
-func (r *repeats) deny(d ask.Digest, by ask.By, why string, now time.Time) {
+// deny remembers that a call was denied.
+func (r *repeats) deny(l likeness, by ask.By, why string, now time.Time) {
+	d := l.key
+	r.nearby(l.near, now)
 	if r.denied == nil {
 		r.denied = map[ask.Digest]*denial{}
 	}
@@ -47,12 +73,28 @@ func (r *repeats) deny(d ask.Digest, by ask.By, why string, now time.Time) {
 	r.denied[d] = &denial{by: by, why: why, at: now, count: n + 1}
 }
 
-// refused returns why d is refused again without a prompt, "" if it is not.
-func (r *repeats) refused(d ask.Digest, now time.Time) (*denial, string) {
-	k := r.denied[d]
+// nearby counts one more denial of a kind.
+func (r *repeats) nearby(d ask.Digest, now time.Time) {
+	k := r.near[d]
+	if k == nil || now.Sub(k.at) >= nearFor {
+		if r.near == nil || len(r.near) >= maxRepeats {
+			r.near = map[ask.Digest]*nearly{}
+		}
+		k = &nearly{}
+		r.near[d] = k
+	}
+	k.at = now
+	k.count++
+}
+
+// refused returns why a call is refused again without a prompt, "" if it is
+// not.
+func (r *repeats) refused(l likeness, now time.Time) (*denial, string) {
+	k := r.denied[l.key]
 	if k == nil || now.Sub(k.at) >= repeatFor {
 		return nil, ""
 	}
+	r.nearby(l.near, now)
 	k.count++
 	why := "the same call was denied " + plural(k.count-1, "time") + " in this session"
 	if k.why != "" {
@@ -61,16 +103,23 @@ func (r *repeats) refused(d ask.Digest, now time.Time) (*denial, string) {
 	return k, why + "; it is not asked again for a while, do something else"
 }
 
-// count is how often d was denied or refused.
-func (r *repeats) count(d ask.Digest) int {
-	if k := r.denied[d]; k != nil {
-		return k.count
+// count is how often a call, or lately one of its kind, was denied or refused.
+func (r *repeats) count(l likeness, now time.Time) int {
+	n := 0
+	if k := r.denied[l.key]; k != nil {
+		n = k.count
 	}
-	return 0
+	if k := r.near[l.near]; k != nil && now.Sub(k.at) < nearFor {
+		n = max(n, k.count)
+	}
+	return n
 }
 
-// forget drops what is remembered of d: a new rule or grant may allow it.
-func (r *repeats) forget(d ask.Digest) { delete(r.denied, d) }
+// forget drops what is remembered of a call: a new rule or grant may allow it.
+func (r *repeats) forget(l likeness) {
+	delete(r.denied, l.key)
+	delete(r.near, l.near)
+}
 
 // ask counts one ask and reports whether the session asked more than most
 // within the last minute.

@@ -12,7 +12,7 @@ import (
 func TestADeniedCallIsNotAskedAgainForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r repeats
-		d := act("a", "", "/w").ActionDigest()
+		d := likenessOf(act("a", "", "/w"))
 		if _, why := r.refused(d, time.Now()); why != "" {
 			t.Fatalf("refused before it was denied: %s", why)
 		}
@@ -28,14 +28,14 @@ func TestADeniedCallIsNotAskedAgainForAWhile(t *testing.T) {
 		if _, why := r.refused(d, time.Now()); why != "" {
 			t.Errorf("at the limit: %q", why)
 		}
-		if r.count(d) != 3 {
-			t.Errorf("count %d", r.count(d))
+		if r.count(d, time.Now()) != 3 {
+			t.Errorf("count %d", r.count(d, time.Now()))
 		}
-		if _, why := r.refused(act("b", "", "/w").ActionDigest(), time.Now()); why != "" {
+		if _, why := r.refused(likenessOf(act("b", "", "/w")), time.Now()); why != "" {
 			t.Error("another call is refused")
 		}
 		r.forget(d)
-		if r.count(d) != 0 {
+		if r.count(d, time.Now()) != 0 {
 			t.Error("forgotten, and still counted")
 		}
 	})
@@ -67,9 +67,38 @@ func TestTooManyAsksAMinute(t *testing.T) {
 func TestRepeatsAreBounded(t *testing.T) {
 	var r repeats
 	for i := range 3 * maxRepeats {
-		r.deny(ask.Digest{byte(i), byte(i >> 8)}, ask.By{}, "", time.Now())
+		r.deny(likeness{key: ask.Digest{byte(i), byte(i >> 8)}, near: ask.Digest{byte(i), byte(i >> 8)}}, ask.By{}, "", time.Now())
 	}
 	if len(r.denied) > maxRepeats {
 		t.Errorf("%d denials are remembered", len(r.denied))
 	}
+}
+
+// The same call in other blanks and quotes is the same call; one of the same
+// kind is asked about, and the person is told how often the kind was denied.
+func TestADeniedCallInOtherWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r repeats
+		r.deny(likenessOf(act("git push origin a", "", "/w")), ask.By{Kind: ask.KindUser}, "", time.Now())
+		for i, cmd := range []string{"git  push origin a", "git push 'origin' a", "git push origin \"a\" # please"} {
+			if _, why := r.refused(likenessOf(act(cmd, "", "/w")), time.Now()); why == "" {
+				t.Errorf("%s is asked again", cmd)
+			}
+			if n := r.count(likenessOf(act("git push fork b", "", "/w")), time.Now()); n != i+2 {
+				t.Errorf("another push: denied %d times, want %d", n, i+2)
+			}
+		}
+		for _, cmd := range []string{"git push fork b", "git push origin a --force"} {
+			if _, why := r.refused(likenessOf(act(cmd, "", "/w")), time.Now()); why != "" {
+				t.Errorf("%s is refused: %s", cmd, why)
+			}
+		}
+		if n := r.count(likenessOf(act("git pull", "", "/w")), time.Now()); n != 0 {
+			t.Errorf("a pull: denied %d times", n)
+		}
+		time.Sleep(nearFor)
+		if n := r.count(likenessOf(act("git push fork b", "", "/w")), time.Now()); n != 0 {
+			t.Errorf("half an hour later: denied %d times", n)
+		}
+	})
 }

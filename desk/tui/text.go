@@ -49,7 +49,7 @@ func document(s api.Shown) []para {
 	add(kindFact, "why", line(b.Cause))
 	add(kindFact, "left", remainingText(s))
 	if s.Denied > 0 {
-		add(kindWarn, "", fmt.Sprintf("this session was denied the same %s before", times(s.Denied)))
+		add(kindWarn, "", fmt.Sprintf("this session was denied this, or nearly this, %s before", times(s.Denied)))
 	}
 	if b.Risk == ask.RiskHigh {
 		add(kindWarn, "", "high risk")
