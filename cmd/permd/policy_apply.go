@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 
 	"github.com/spf13/cobra"
 
@@ -78,15 +76,11 @@ func (a *app) enact(d session.Dirs, s *policy.Store) error {
 // apply records p and lets it come into force. The record comes first: rules
 // that loosen without one are what an agent would write.
 func (a *app) apply(d session.Dirs, s *policy.Store, p *policy.Pending) error {
-	by := "uid " + fmt.Sprint(os.Getuid())
-	if u, err := user.Current(); err == nil {
-		by = u.Username
-	}
 	if err := a.note(d, review.Event{Name: review.PolicyApplied, By: &ask.By{Kind: ask.KindUser, Surface: "terminal"},
 		Fields: []review.Field{{Key: review.KeyDifference, Value: p.Text}}}); err != nil {
 		return &exitError{1, err}
 	}
-	if err := s.Apply(by, p.ID); err != nil {
+	if err := s.Apply(whoami(), p.ID); err != nil {
 		return &exitError{1, err}
 	}
 	return nil
