@@ -32,6 +32,8 @@ func (j *judge) sureWords(u *shell.Unit, words []shell.Word) (sure []shell.Word,
 		return words, u.Doubt
 	case u.Depth > maxCertain:
 		return words, tooDeepText
+	case u.Fed && u.Stdin == "" && runsInput(u):
+		return words, "it runs what it is fed"
 	}
 	plain := !u.More
 	for i := range words {
@@ -41,14 +43,14 @@ func (j *judge) sureWords(u *shell.Unit, words []shell.Word) (sure []shell.Word,
 		return words, ""
 	}
 	if u.More {
-		words = append(slices.Clip(words), shell.Word{Text: more, Head: open, Open: shell.OpenWords, Why: "the words that " + u.Via + " adds"})
+		words = append(slices.Clip(words), shell.Further(open, "the words that "+u.Via+" adds"))
 	}
 	sure = make([]shell.Word, 0, len(words))
 	for i := range words {
 		w := words[i]
 		switch {
 		case w.Lit:
-		case w.Glob != "":
+		case w.Glob() != "":
 			names, not := j.filesOf(u, &w)
 			if not != "" {
 				return words, not
@@ -66,12 +68,43 @@ func (j *judge) sureWords(u *shell.Unit, words []shell.Word) (sure []shell.Word,
 	return sure, ""
 }
 
+// runsInput reports whether u takes its program, or a session elsewhere, from
+// standard input.
+func runsInput(u *shell.Unit) bool {
+	name, args := u.Name(), u.Words[1:]
+	switch {
+	case name == "." || name == "source":
+		return len(args) > 0 && standardInput(args[0].Text)
+	case name == "ssh" || name == "parallel":
+		return len(ownArgs(name, args)) == len(args)
+	case !interpreters[name] || shell.IsShell(name): // a shell's input is its Inner
+		return false
+	}
+	for _, a := range args {
+		switch s := a.Text; {
+		case s == "-" || standardInput(s):
+			return true
+		case strings.Contains(" -c -e -E --eval -p -r -m -pe -ne ", " "+s+" "), !isOption(s):
+			return false
+		}
+	}
+	return true
+}
+
+func standardInput(s string) bool {
+	switch s {
+	case "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0":
+		return true
+	}
+	return false
+}
+
 // openAt says why the word at i, which is open or a pipe, may be more than
 // text, "" when it cannot.
 func openAt(u *shell.Unit, words []shell.Word, i int) string {
 	w, name := &words[i], u.Name()
 	d := readers[readerName(u)]
-	where := w.Why + " where an option or a file may stand"
+	where := w.Why() + " where an option or a file may stand"
 	switch {
 	case name == "test" || name == "[":
 		return openInTest(words, i)
@@ -81,14 +114,14 @@ func openAt(u *shell.Unit, words []shell.Word, i int) string {
 				return ""
 			}
 		}
-		return w.Why + ", and the program runs it"
+		return w.Why() + ", and the program runs it"
 	case d != nil && d.words:
 		return ""
 	case w.Open == shell.OpenCount || w.Pipe:
 		return ""
 	case d != nil && d.check != nil, w.Open == shell.OpenWords:
 		return where
-	case w.Head != "" && w.Head[0] != '-', strings.HasPrefix(w.Head, "--") && strings.Contains(w.Head, "="):
+	case w.Head() != "" && w.Head()[0] != '-', strings.HasPrefix(w.Head(), "--") && strings.Contains(w.Head(), "="):
 		return ""
 	}
 	prev := words[i-1].Text
@@ -165,10 +198,10 @@ func testRuns(words []shell.Word) bool {
 func (j *judge) filesOf(u *shell.Unit, w *shell.Word) (names []shell.Word, why string) {
 	const notKnown = "which files the pattern matches is not known"
 	lister, ok := j.in.View.(paths.Lister)
-	if !ok || j.in.Node != Origin || u.Remote || strings.Contains(w.Glob, "[[") || strings.Contains(w.Glob, "[=") || strings.Contains(w.Glob, "[.") {
+	if !ok || j.in.Node != Origin || u.Remote || strings.Contains(w.Glob(), "[[") || strings.Contains(w.Glob(), "[=") || strings.Contains(w.Glob(), "[.") {
 		return nil, notKnown
 	}
-	glob := strings.ReplaceAll(w.Glob, "[!", "[^")
+	glob := strings.ReplaceAll(w.Glob(), "[!", "[^")
 	dirs := []string{"/"}
 	rel := !strings.HasPrefix(glob, "/")
 	if rel {
@@ -199,7 +232,7 @@ func (j *judge) filesOf(u *shell.Unit, w *shell.Word) (names []shell.Word, why s
 		case w.Split && strings.ContainsAny(n, " \t\n*?[\\"):
 			return nil, "a file that the pattern matches has a name that the shell would split"
 		}
-		names = append(names, shell.Word{Text: n, Lit: true, Why: w.Why})
+		names = append(names, shell.Word{Text: n, Lit: true})
 	}
 	return names, ""
 }

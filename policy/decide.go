@@ -48,10 +48,6 @@ func (j *judge) put() {
 	if cap(j.subjects) > most || cap(j.units) > most {
 		return
 	}
-	clear(j.subjects)
-	clear(j.units)
-	clear(j.argvs)
-	clear(j.places)
 	kept := judge{subjects: j.subjects[:0], units: j.units[:0], resolver: j.resolver, argvs: j.argvs[:0], places: j.places[:0]}
 	kept.reader, j.reader = j.reader, shell.Reader{}
 	kept.resolver.Reset(nil, "", "")
@@ -113,7 +109,11 @@ func (j *judge) prepare() {
 		j.binding, j.anchors.Project, j.anchors.Home = b, b.project, b.home
 		j.resolver.Know(b.home)
 		j.resolver.Know(b.project)
-		j.anchors.Cwd = j.dir(a.Cwd)
+		if a.Cwd == b.project.Given {
+			j.anchors.Cwd = b.project
+		} else {
+			j.anchors.Cwd = j.dir(a.Cwd)
+		}
 		j.bounds = b.bounds
 		return
 	}
@@ -210,6 +210,9 @@ const maxReasons = 64
 
 func (j *judge) reason(r Reason) {
 	if len(j.result.Reasons) < maxReasons || r.Verdict == ask.Deny && len(j.result.Reasons) < 4*maxReasons {
+		if j.result.Reasons == nil {
+			j.result.Reasons = make([]Reason, 0, max(len(j.units), 1))
+		}
 		j.result.Reasons = append(j.result.Reasons, r)
 	}
 }

@@ -79,6 +79,7 @@ func (j *judge) splitCommand() {
 	j.script = j.reader.Read(a.Command, shell.Env{Cwd: a.Cwd, Home: a.Home})
 	n := len(j.script.Units)
 	j.units = slices.Grow(j.units, n)[:n]
+	clear(j.units)
 	j.subjects = slices.Grow(j.subjects, 2*n+2)
 	for i := range j.script.Units {
 		if o := j.script.Units[i].Outer; o >= 0 && j.units[o].starts == 0 {
@@ -106,16 +107,16 @@ func (j *judge) splitCommand() {
 // addWord adds the places that a word of a command may name.
 func (j *judge) addWord(w *shell.Word, dir string, alts []string, lost bool, s subject) {
 	rel := !strings.HasPrefix(w.Text, "/")
-	s.blur = w.Open > shell.OpenCount || w.Open == shell.OpenCount && w.Head != "" || lost && rel
+	s.blur = w.Open > shell.OpenCount || w.Open == shell.OpenCount && w.Head() != "" || lost && rel
 	j.addPath(w.Text, dir, s)
 	if rel {
 		for _, alt := range alts {
 			j.addPath(w.Text, alt, s)
 		}
 	}
-	if w.Guess != "" {
+	if w.Guess() != "" {
 		s.blur = true
-		j.addPath(w.Guess, dir, s)
+		j.addPath(w.Guess(), dir, s)
 	}
 }
 
@@ -187,7 +188,7 @@ func (j *judge) argvOf(words []shell.Word) []string {
 	for i := range words {
 		argv[i] = words[i].Text
 		if words[i].Open != shell.Closed || words[i].Pipe {
-			argv[i] = words[i].Head + open
+			argv[i] = words[i].Head() + open
 		}
 	}
 	return argv

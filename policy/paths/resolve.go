@@ -52,7 +52,6 @@ func NewResolver(view View, cwd, home string) *Resolver {
 
 // Reset makes r what NewResolver would return, with the memory that it has.
 func (r *Resolver) Reset(view View, cwd, home string) {
-	clear(r.seen)
 	*r = Resolver{view: view, cwd: clean(cwd), home: home, seen: r.seen[:0]}
 	if home != "" {
 		r.home = clean(home)

@@ -52,7 +52,7 @@ func (w *walker) effects(n int, words []Word, c *context) {
 		}
 		w.free(n, ok)
 	case "printf":
-		if len(args) > 0 && (strings.HasPrefix(args[0].Text, "-v") || args[0].Open > OpenCount && args[0].Head == "") {
+		if len(args) > 0 && (strings.HasPrefix(args[0].Text, "-v") || args[0].Open > OpenCount && args[0].Head() == "") {
 			w.unsureUnit(n, "it sets a variable")
 		}
 	case "mapfile", "readarray", "getopts", "let", "vared", "zparseopts", "sysread", "zstyle", "print":
@@ -160,8 +160,8 @@ func (w *walker) declaration(x *syntax.DeclClause, c *context) {
 			case exports && !(HarmlessVariable(set.Name) && plainValue(set.Name, set.Value)), !exports && !localName(set.Name):
 				not("it sets " + set.Name)
 			case !set.Value.Settled() && !a.Naked:
-				not(set.Value.Why)
-			case set.Value.Open != Closed || set.Value.Glob != "" || a.Naked:
+				not(set.Value.Why())
+			case set.Value.Open != Closed || set.Value.Glob() != "" || a.Naked:
 				c.unsure(set.Name)
 			default:
 				c.bind(set.Name, set.Value)
@@ -173,7 +173,7 @@ func (w *walker) declaration(x *syntax.DeclClause, c *context) {
 			not("an option of " + x.Variant.Value)
 			continue
 		}
-		words = append(words, Word{Text: w.text(a), Lit: true, Why: "a declaration"})
+		words = append(words, noted(w.text(a), true, "a declaration"))
 	}
 	switch x.Variant.Value {
 	case "export", "declare", "local", "typeset":
@@ -186,16 +186,16 @@ func (w *walker) declaration(x *syntax.DeclClause, c *context) {
 
 // test walks [[ … ]] as the command "[" of its words.
 func (w *walker) test(x *syntax.TestClause, c *context) {
-	words := []Word{{Text: "[", Lit: true, Why: "a test"}}
+	words := []Word{noted("[", true, "a test")}
 	doubt := ""
 	add := func(word *syntax.Word) Word {
 		w.within(word, c)
 		v := w.word(word, c)
-		if v.Glob != "" { // matched with text, not with files
-			v.Lit, v.Glob = true, ""
+		if v.Glob() != "" { // matched with text, not with files
+			v.Lit, v.x = true, nil
 		}
 		if !v.Settled() && doubt == "" {
-			doubt = v.Why
+			doubt = v.Why()
 		}
 		words = append(words, v)
 		return v

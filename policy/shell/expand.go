@@ -21,7 +21,7 @@ func (k *walker) param(o *builder, p *syntax.ParamExp, c *context, quoted, alone
 		return // nothing is left of it
 	case v.Lit:
 		o.doubt("a variable that may be several words")
-	case v.Glob != "" && alone:
+	case v.Glob() != "" && alone:
 		v.Split = !quoted
 		o.whole = &v
 		o.b.WriteString(v.Text)

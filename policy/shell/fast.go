@@ -1,5 +1,194 @@
 package shell
 
+import (
+	"slices"
+	"strings"
+)
+
+// Most commands are plain and quoted words, joined by operators that mean one
+// thing. They are read here, without the parser, which costs more than all
+// the rest; what is not certain to mean the same there is left to it. A fuzz
+// test holds both to the same result.
+
+// single is one command of such a line.
+type single struct {
+	words []Word
+	text  string
+	// redirected is true for 2>&1 and for a redirection to /dev/null.
+	redirected bool
+	// op is what stands before it: ';', '|', '&' for &&, 'o' for ||.
+	op byte
+}
+
+const (
+	fastWords    = 64
+	fastCommands = 12
+)
+
+// plain reads text without the parser, false when the parser must tell.
+func (w *walker) plain(text string, c *context) bool {
+	var (
+		room [fastCommands]single
+		all  = room[:0]
+		cur  = single{op: ';'}
+		from = -1
+		end  int
+	)
+	words := w.reader.room(fastWords)
+	finish := func() bool {
+		if len(cur.words) == 0 || len(all) == fastCommands || cur.words[0].Quoted || reserved(cur.words[0].Text) || strings.IndexByte(cur.words[0].Text, '=') >= 0 {
+			return false
+		}
+		cur.text = text[from:end]
+		cur.words = slices.Clip(cur.words)
+		all = append(all, cur)
+		from = -1
+		return true
+	}
+	for i := 0; i < len(text); {
+		b := text[i]
+		next := byte(0)
+		if i+1 < len(text) {
+			next = text[i+1]
+		}
+		op, took := byte(0), 0
+		switch {
+		case b == ' ':
+			i++
+			continue
+		case b == '|' && next == '|':
+			op, took = 'o', 2
+		case b == '|' && next != '&':
+			op, took = '|', 1
+		case b == '&' && next == '&':
+			op, took = '&', 2
+		case b == ';' && next != ';' && next != '&' && next != '|':
+			op, took = ';', 1
+		}
+		if took > 0 {
+			if !finish() {
+				return false
+			}
+			i += took
+			cur = single{op: op, words: words[len(words):]}
+			continue
+		}
+		if n := silent(text[i:]); n > 0 {
+			if len(cur.words) == 0 {
+				return false
+			}
+			cur.redirected = true
+			i += n
+			continue
+		}
+		word, to, ok := plainWord(text, i)
+		if !ok || cur.redirected || len(words) == cap(words) {
+			return false
+		}
+		words = append(words, word)
+		if from < 0 {
+			from = i
+			cur.words = words[len(words)-1:]
+		} else {
+			cur.words = cur.words[:len(cur.words)+1]
+		}
+		i, end = to, to
+	}
+	if from >= 0 || len(all) == 0 || all[len(all)-1].text == "" {
+		if !finish() {
+			return false
+		}
+	} else if cur.op != ';' {
+		return false // an operator at the end
+	}
+	w.line(all, c)
+	return true
+}
+
+// silent returns the length of a redirection that text begins with and that
+// keeps nothing: 2>&1, >/dev/null, 2>/dev/null.
+func silent(text string) int {
+	for _, r := range [...]string{"2>&1", "2>/dev/null", ">/dev/null", "2> /dev/null", "> /dev/null"} {
+		if strings.HasPrefix(text, r) && (len(text) == len(r) || strings.IndexByte(" ;|&", text[len(r)]) >= 0) {
+			return len(r)
+		}
+	}
+	return 0
+}
+
+// line walks the commands of a line as the walker walks statements.
+func (w *walker) line(all []single, c *context) {
+	several := false
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].op != ';' {
+			n++
+		}
+		m := c.mark()
+		w.chain(all[:n], c)
+		if all = all[n:]; len(all) > 0 {
+			c.maybeNot(m)
+			several = true
+		}
+	}
+	if several {
+		w.floor("several commands")
+	}
+}
+
+// chain walks pipelines joined by && and ||, which group from the left.
+func (w *walker) chain(all []single, c *context) {
+	last := len(all) - 1
+	for last > 0 && all[last].op == '|' {
+		last--
+	}
+	if last == 0 {
+		w.pipeline(all, c)
+		return
+	}
+	w.floor("several commands")
+	m := c.mark()
+	w.chain(all[:last], c)
+	if all[last].op == '&' {
+		left := c.vars
+		w.pipeline(all[last:], c)
+		c.conditional(left)
+		return
+	}
+	right := *c
+	right.maybeNot(m)
+	w.pipeline(all[last:], &right)
+	if len(all) == last+1 && (all[last].words[0].Text == "exit" || all[last].words[0].Text == "return") {
+		c.only(m)
+		return
+	}
+	c.join(&right)
+}
+
+func (w *walker) pipeline(all []single, c *context) {
+	if len(all) > 1 {
+		last := len(all) - 1
+		w.floor("a pipe")
+		left, right := *c, *c
+		n := len(w.script.Units)
+		w.pipeline(all[:last], &left)
+		right.fed, right.stdin = true, w.printed(n)
+		w.single(&all[last], &right)
+		c.piped(&right)
+		return
+	}
+	w.single(&all[0], c)
+}
+
+func (w *walker) single(s *single, c *context) {
+	if s.redirected {
+		w.floor("a redirection")
+	}
+	n := len(w.script.Units)
+	w.unit(s.words, s.text, *c, nil, "")
+	w.effects(n, s.words, c)
+}
+
 // plainByte reports whether c means itself wherever it stands, but for the
 // first byte of a word.
 func plainByte(c byte) bool {
@@ -16,58 +205,14 @@ func reserved(word string) bool {
 		"declare", "local", "export", "readonly", "typeset", "nameref", "eval", "foreach", "repeat", "end", "always", "nocorrect", "noglob":
 		return true
 	}
-	return false
-}
-
-// plain reads text without the parser when it is one command of plain and
-// quoted words, which most are. It is false when the parser must tell.
-func (w *walker) plain(text string, c *context) bool {
-	n := 1
-	for i := range len(text) {
-		if text[i] == ' ' {
-			n++
-		}
-	}
-	const most = 48
-	if n > most {
-		return false
-	}
-	words := w.reader.room(n)
-	end := 0
-	for i := 0; i < len(text); {
-		if text[i] == ' ' {
-			i++
-			continue
-		}
-		word, next, ok := plainWord(text, i)
-		if !ok {
-			return false
-		}
-		words = append(words, word)
-		i, end = next, next
-	}
-	if len(words) == 0 || words[0].Quoted || reserved(words[0].Text) || words[0].Text == "" {
-		return false
-	}
-	for i := range len(words[0].Text) {
-		if words[0].Text[i] == '=' {
-			return false // an assignment
-		}
-	}
-	start := 0
-	for text[start] == ' ' {
-		start++
-	}
-	k := len(w.script.Units)
-	w.unit(words, text[start:end], *c, nil, "")
-	w.effects(k, words, c)
-	return true
+	return word == ""
 }
 
 // plainWord reads the word at i: plain bytes, or one text in quotes in which
 // nothing has a meaning.
 func plainWord(text string, i int) (word Word, next int, ok bool) {
 	start := i
+	ends := func(i int) bool { return i == len(text) || strings.IndexByte(" ;|&", text[i]) >= 0 }
 	switch q := text[i]; q {
 	case '\'', '"':
 		for i++; i < len(text); i++ {
@@ -79,18 +224,18 @@ func plainWord(text string, i int) (word Word, next int, ok bool) {
 				return word, 0, false
 			}
 		}
-		if i == len(text) || i+1 < len(text) && text[i+1] != ' ' {
+		if i == len(text) || !ends(i+1) {
 			return word, 0, false
 		}
 		return Word{Text: text[start+1 : i], Lit: true, Quoted: true}, i + 1, true
 	case '=':
 		return word, 0, false
 	}
-	for i < len(text) && text[i] != ' ' {
-		if !plainByte(text[i]) {
-			return word, 0, false
-		}
+	for i < len(text) && plainByte(text[i]) {
 		i++
+	}
+	if i == start || !ends(i) {
+		return word, 0, false
 	}
 	return Word{Text: text[start:i], Lit: true}, i, true
 }

@@ -130,7 +130,7 @@ func (c *context) forget(d *context) {
 			c.blind = true
 			return
 		}
-		if v := c.vars.find(b.name); v == nil || v.value.Lit || v.value.Glob != "" {
+		if v := c.vars.find(b.name); v == nil || v.value.Lit || v.value.Glob() != "" {
 			c.mayHave(b)
 		}
 	}

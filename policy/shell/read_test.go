@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -482,40 +483,64 @@ func TestHostileText(t *testing.T) {
 
 // Commands read without the parser are what the parser says they are.
 func FuzzPlain(f *testing.F) {
-	for _, s := range []string{"git status", " a  b ", "git commit -m 'a; b' \"c\"", "a=b c", "time a", "a 'b'c", "a =b", "a\\ b", "export a", "a ''", "cd x", "'a' b", "a --b=c", "function", "sudo rm x", "a \"b\"", "let x=1", "repeat 3 ls", "noglob ls *"} {
+	for _, s := range []string{"git status", " a  b ", "git commit -m 'a; b' \"c\"", "a=b c", "time a", "a 'b'c", "a =b", "a\\ b", "export a", "a ''", "cd x", "'a' b", "a --b=c", "function", "sudo rm x", "a \"b\"", "let x=1", "repeat 3 ls", "noglob ls *",
+		"a | b | c 2>&1", "cd x && a; b", "cd x || exit; a", "a && b || c && d", "a > /dev/null 2>&1 | b", "a;b;", "a; ", "a | ", "a && && b", "a;; b", "cd a | b; c", "a 2>&1 x", "| a", "a &", "a |& b", "a || b | c && d"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, cmd string) {
 		if Check(cmd) != nil {
 			t.Skip()
 		}
-		read := func(fast bool) (*Script, bool) {
-			var r Reader
-			r.walker = walker{reader: &r, script: &r.script, env: env, budget: maxScripts}
-			c := context{dir: env.Cwd, outer: -1}
-			if fast {
-				return &r.script, r.walker.plain(cmd, &c)
-			}
-			file, err := parse(cmd)
-			if err != nil {
-				return nil, false
-			}
-			r.walker.src = cmd
-			r.walker.stmts(file.Stmts, &c)
-			return &r.script, true
-		}
-		fast, ok := read(true)
-		if !ok {
-			t.Skip()
-		}
-		slow, ok := read(false)
-		if !ok {
-			t.Fatalf("%q: read without the parser, which refuses it", cmd)
-		}
-		if got, want := fmt.Sprintf("%+v", fast), fmt.Sprintf("%+v", slow); got != want {
-			t.Fatalf("%q:\n%s\nthe parser says\n%s", cmd, got, want)
-		}
+		comparePlain(t, cmd)
 	})
+}
+
+// comparePlain reports whether cmd was read without the parser, and fails when
+// the parser says something else.
+func comparePlain(t *testing.T, cmd string) bool {
+	var r Reader
+	r.walker = walker{reader: &r, script: &r.script, env: env, budget: maxScripts}
+	c := context{dir: env.Cwd, outer: -1}
+	if !r.walker.plain(cmd, &c) {
+		return false
+	}
+	file, err := parse(cmd)
+	if err != nil {
+		t.Fatalf("%q: read without the parser, which refuses it", cmd)
+	}
+	var q Reader
+	q.walker = walker{reader: &q, script: &q.script, env: env, budget: maxScripts, src: cmd}
+	d := context{dir: env.Cwd, outer: -1}
+	q.walker.stmts(file.Stmts, &d)
+	if len(file.Stmts) > 1 {
+		q.walker.floor("several commands")
+	}
+	if got, want := fmt.Sprintf("%+v", &r.script), fmt.Sprintf("%+v", &q.script); got != want {
+		t.Fatalf("%q:\n%s\nthe parser says\n%s", cmd, got, want)
+	}
+	return true
+}
+
+func TestPlainIsWhatTheParserSays(t *testing.T) {
+	tokens := []string{"a", "b", "cd", "x", "..", "exit", "1", "-la", "'q r'", "\"s;t\"", "sudo", "timeout", "5", "sh", "-c", "'ls | head'", "xargs", "set", "-e", "read", "n", "popd", "echo", "git", "-C", "if",
+		"|", "||", "&&", ";", ";", "|", "&&", "2>&1", ">/dev/null", "2>/dev/null", "> /dev/null", "env", "A=1", "find", ".", "-exec", "eval", "command", "bash"}
+	r := rand.New(rand.NewPCG(1, 2))
+	plain := 0
+	for range 40000 {
+		var b strings.Builder
+		for range 1 + r.IntN(12) {
+			b.WriteString(tokens[r.IntN(len(tokens))])
+			if r.IntN(9) > 0 {
+				b.WriteByte(' ')
+			}
+		}
+		if comparePlain(t, b.String()) {
+			plain++
+		}
+	}
+	if plain < 4000 {
+		t.Errorf("%d of 40000 were read without the parser", plain)
+	}
 }
 
 func FuzzRead(f *testing.F) {

@@ -68,6 +68,29 @@ func (c *context) maybeNot(m mark) {
 	}
 }
 
+// piped is what c is behind a pipeline whose last part was right: zsh runs it
+// in the shell itself, others do not.
+func (c *context) piped(right *context) {
+	c.forget(right)
+	if right.dir != c.dir || right.lost {
+		c.trail = append(c.trail, right.dir)
+		c.also(right.dir)
+	}
+}
+
+// conditional notes the variables set since left: they are set only if what
+// stands before them succeeded.
+func (c *context) conditional(left *binding) {
+	for b := c.vars; b != left && b != nil && len(c.iffy) < 64; b = b.up {
+		c.iffy = append(c.iffy, b.name)
+	}
+}
+
+// only says that what follows runs only if nothing since m has failed.
+func (c *context) only(m mark) {
+	c.trail, c.iffy, c.trailLost = c.trail[:m.trail], c.iffy[:m.iffy], m.lost
+}
+
 // join adds where d is to where c may be.
 func (c *context) join(d *context) {
 	n := min(len(c.trail), len(d.trail))
@@ -193,7 +216,7 @@ func (w *walker) forClause(x *syntax.ForClause, c *context) {
 		w.within(item, c)
 		v := w.word(item, c)
 		list := []Word{v}
-		if v.Why == "a brace expansion" && !v.Settled() {
+		if v.Why() == "a brace expansion" && !v.Settled() {
 			if some := w.braced(item, c); some != nil {
 				list = some
 			}
@@ -203,9 +226,9 @@ func (w *walker) forClause(x *syntax.ForClause, c *context) {
 				w.set(name, v.Text)
 			}
 			if !v.Settled() {
-				w.doubt(v.Why)
+				w.doubt(v.Why())
 			}
-			literal = literal && (v.Lit || v.Glob != "")
+			literal = literal && (v.Lit || v.Glob() != "")
 		}
 		items = append(items, list...)
 	}
@@ -224,7 +247,11 @@ func (w *walker) forClause(x *syntax.ForClause, c *context) {
 		for n := range names {
 			d.unsure(n)
 		}
-		d.bind(name, Word{Text: v.Text, Lit: v.Lit, Glob: v.Glob, Split: false})
+		item := Word{Text: v.Text, Lit: v.Lit}
+		if glob := v.Glob(); glob != "" {
+			item.x = &extra{glob: glob}
+		}
+		d.bind(name, item)
 		m := d.mark()
 		w.stmts(x.Do, &d)
 		if i+1 < len(items) {

@@ -190,12 +190,8 @@ func (r *Reader) reset() {
 	units, redirs, assigns := r.script.Units, r.script.Redirs, r.script.Assigns
 	r.script, r.walker = Script{}, walker{}
 	if cap(units) <= kept && cap(redirs) <= kept && cap(assigns) <= kept {
-		clear(units)
-		clear(redirs)
-		clear(assigns)
 		r.script.Units, r.script.Redirs, r.script.Assigns = units[:0], redirs[:0], assigns[:0]
 	}
-	clear(r.words[:r.used])
 	r.used = 0
 }
 

@@ -192,22 +192,17 @@ func (w *walker) binary(x *syntax.BinaryCmd, c *context) {
 	case syntax.Pipe, syntax.PipeAll:
 		w.floor("a pipe")
 		left, right := *c, *c
+		n := len(w.script.Units)
 		w.stmt(x.X, &left)
-		right.fed, right.stdin = true, ""
+		right.fed, right.stdin = true, w.printed(n)
 		w.stmt(x.Y, &right)
-		c.forget(&right) // zsh runs the last part in the shell itself
-		if right.dir != c.dir || right.lost {
-			c.trail = append(c.trail, right.dir)
-			c.also(right.dir)
-		}
+		c.piped(&right)
 	case syntax.AndStmt:
 		w.floor("several commands")
 		w.stmt(x.X, c)
 		left := c.vars
 		w.stmt(x.Y, c)
-		for b := c.vars; b != left && b != nil && len(c.iffy) < 64; b = b.up {
-			c.iffy = append(c.iffy, b.name)
-		}
+		c.conditional(left)
 	default: // the right side runs where the left side failed
 		w.floor("several commands")
 		m := c.mark()
@@ -216,11 +211,29 @@ func (w *walker) binary(x *syntax.BinaryCmd, c *context) {
 		right.maybeNot(m)
 		w.stmt(x.Y, &right)
 		if leaves(x.Y) { // what follows runs only after success
-			c.trail, c.iffy, c.trailLost = c.trail[:m.trail], c.iffy[:m.iffy], m.lost
+			c.only(m)
 			return
 		}
 		c.join(&right)
 	}
+}
+
+// printed is the text that unit n, the only one since, writes, "" when it is not
+// known.
+func (w *walker) printed(n int) string {
+	if len(w.script.Units) != n+1 {
+		return ""
+	}
+	u := &w.script.Units[n]
+	if u.name != "echo" && u.name != "printf" {
+		return ""
+	}
+	for i := range u.Words {
+		if !u.Words[i].Lit {
+			return ""
+		}
+	}
+	return joined(u.Words[1:])
 }
 
 // leaves reports whether what follows s does not run.
@@ -263,7 +276,7 @@ func (w *walker) loose(word *syntax.Word, c *context) Word {
 	w.within(word, c)
 	v := w.word(word, c)
 	if !v.Settled() {
-		w.doubt(v.Why)
+		w.doubt(v.Why())
 	}
 	return v
 }
@@ -316,13 +329,13 @@ func (w *walker) call(x *syntax.CallExpr, c *context) {
 	for _, arg := range x.Args {
 		w.within(arg, c)
 		v := w.word(arg, c)
-		if v.Why != "" {
-			w.floor(v.Why)
-			if v.Why == "a brace expansion" && !v.Settled() {
+		if v.Why() != "" {
+			w.floor(v.Why())
+			if v.Why() == "a brace expansion" && !v.Settled() {
 				if list := w.braced(arg, c); list != nil {
 					for i := range list {
 						if !list[i].Settled() && doubt == "" {
-							doubt = list[i].Why
+							doubt = list[i].Why()
 						}
 					}
 					words = append(words, list...)
@@ -330,7 +343,7 @@ func (w *walker) call(x *syntax.CallExpr, c *context) {
 				}
 			}
 			if !v.Settled() && doubt == "" {
-				doubt = v.Why
+				doubt = v.Why()
 			}
 			words = append(words, split(v)...)
 			continue
@@ -346,7 +359,7 @@ func (w *walker) call(x *syntax.CallExpr, c *context) {
 		return
 	}
 	if !words[0].Lit && doubt == "" {
-		doubt = "which program it is: " + words[0].Why
+		doubt = "which program it is: " + words[0].Why()
 	}
 	if !words[0].Lit {
 		w.otherPrograms(x, words, c)
@@ -360,7 +373,7 @@ func (w *walker) call(x *syntax.CallExpr, c *context) {
 // variable set to several words.
 func split(v Word) []Word {
 	var texts []string
-	if v.Why == "a variable that may be several words" && !v.Quoted && strings.ContainsAny(v.Text, " \t\n") {
+	if v.Why() == "a variable that may be several words" && !v.Quoted && strings.ContainsAny(v.Text, " \t\n") {
 		texts = strings.Fields(v.Text)
 	}
 	if len(texts) == 0 {
@@ -368,7 +381,7 @@ func split(v Word) []Word {
 	}
 	words := make([]Word, len(texts))
 	for i, s := range texts {
-		words[i] = Word{Text: s, Why: v.Why, Src: s}
+		words[i] = Word{Text: s, x: &extra{why: v.Why(), src: s}}
 	}
 	return words
 }
@@ -385,7 +398,7 @@ func (w *walker) otherPrograms(x *syntax.CallExpr, words []Word, c *context) {
 	}
 	values := w.vars[p.Param.Value]
 	for i, v := range values {
-		some := Word{Text: v, Why: "a variable that may be several words"}
+		some := noted(v, false, "a variable that may be several words")
 		list := split(some)
 		if i+1 == len(values) && list[0].Text == words[0].Text || v == "" {
 			continue // it is in words already
@@ -443,7 +456,7 @@ func (w *walker) own(a *syntax.Assign, set []Assign, c *context) {
 	case a.Array != nil || a.Index != nil:
 		w.doubt("an array")
 	case !set[0].Value.Settled():
-		w.doubt(set[0].Value.Why)
+		w.doubt(set[0].Value.Why())
 		c.unsure(set[0].Name)
 	case a.Append:
 		c.unsure(set[0].Name)
@@ -452,7 +465,7 @@ func (w *walker) own(a *syntax.Assign, set []Assign, c *context) {
 		if v.Open == OpenWords {
 			v.Open = OpenWord
 		}
-		if v.Glob != "" && !v.Split {
+		if v.Glob() != "" && !v.Split {
 			v = Word{Open: OpenWord} // a pattern is not expanded here but where it is used
 		}
 		c.bind(set[0].Name, v)
@@ -507,7 +520,7 @@ func (w *walker) redirect(r *syntax.Redirect, c *context) {
 			w.part(&o, part, c, false, true, false)
 		}
 		if o.broken {
-			w.doubt(o.Why)
+			w.doubt(o.x.why)
 		}
 		c.stdin = o.b.String()
 		return
@@ -517,7 +530,7 @@ func (w *walker) redirect(r *syntax.Redirect, c *context) {
 	}
 	target := w.word(r.Word, c)
 	if !target.Settled() {
-		w.doubt(target.Why)
+		w.doubt(target.Why())
 	}
 	write := true
 	switch r.Op {
@@ -541,7 +554,7 @@ func (w *walker) redirect(r *syntax.Redirect, c *context) {
 		return
 	case strings.HasPrefix(target.Text, "/dev/tcp/") || strings.HasPrefix(target.Text, "/dev/udp/"):
 		w.doubt("a connection to another machine")
-	case target.Glob != "":
+	case target.Glob() != "":
 		w.doubt("a redirection to a file name pattern")
 	}
 	w.script.Redirs = append(w.script.Redirs, Redir{Target: target, Write: write, Dir: c.dir, Alts: c.alts, Lost: c.lost})

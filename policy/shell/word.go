@@ -35,27 +35,69 @@ type Word struct {
 	// Quoted is true when some of the word stands in quotes: it is text by
 	// intent.
 	Quoted bool
-	// Why says what keeps the word from being plain text in the source, ""
-	// when it is. A word may be Lit all the same.
-	Why string
-	// Src is the word as written, without its outer double quotes; set when
-	// Why is.
-	Src string
-	// Open is not Closed for a word that is understood though not all of its
-	// text is known; Head is what stands before the first piece that is not.
-	Open Openness
-	Head string
-	// Guess is the text with values that the variables in it may have, "" when
-	// there are none.
-	Guess string
-	// Glob is the file name pattern that the word is, literal characters of
-	// special meaning behind a backslash; "" for no pattern.
-	Glob string
 	// Split is true when the shell reads the names that Glob stands for again:
 	// one with a space in it is several words.
 	Split bool
 	// Pipe is true for a process substitution: the word names a pipe.
 	Pipe bool
+	// Open is not Closed for a word that is understood though not all of its
+	// text is known.
+	Open Openness
+	x    *extra // what only few words have
+}
+
+type extra struct{ why, src, head, guess, glob string }
+
+// Why says what keeps the word from being plain text in the source, "" when it
+// is. A word may be Lit all the same.
+func (w Word) Why() string {
+	if w.x == nil {
+		return ""
+	}
+	return w.x.why
+}
+
+// Src is the word as written, without its outer double quotes; set when Why is.
+func (w Word) Src() string {
+	if w.x == nil {
+		return ""
+	}
+	return w.x.src
+}
+
+// Head is what stands before the first piece of an open word that is not known.
+func (w Word) Head() string {
+	if w.x == nil {
+		return ""
+	}
+	return w.x.head
+}
+
+// Guess is the text of an open word with values that the variables in it may
+// have, "" when there are none.
+func (w Word) Guess() string {
+	if w.x == nil {
+		return ""
+	}
+	return w.x.guess
+}
+
+// Glob is the file name pattern that the word is, literal characters of special
+// meaning behind a backslash; "" for no pattern.
+func (w Word) Glob() string {
+	if w.x == nil {
+		return ""
+	}
+	return w.x.glob
+}
+
+func noted(text string, lit bool, why string) Word {
+	return Word{Text: text, Lit: lit, x: &extra{why: why}}
+}
+
+// Further is a word that stands for further words, or for none.
+func Further(text, why string) Word {
+	return Word{Text: text, Open: OpenWords, x: &extra{why: why, head: text}}
 }
 
 // Unknown reports whether a piece of the word is not known.
@@ -63,11 +105,12 @@ func (w Word) Unknown() bool { return strings.ContainsRune(w.Text, unknown) }
 
 // Settled reports whether the word is understood: its text is known, or what
 // is not known of it is of a known kind.
-func (w *Word) Settled() bool { return w.Lit || w.Open != Closed || w.Glob != "" || w.Pipe }
+func (w *Word) Settled() bool { return w.Lit || w.Open != Closed || w.Pipe || w.Glob() != "" }
 
 // builder makes a word of its parts.
 type builder struct {
 	Word
+	x      extra
 	b      strings.Builder
 	glob   strings.Builder
 	isGlob bool
@@ -79,21 +122,21 @@ type builder struct {
 
 // why notes what keeps the word from being plain.
 func (o *builder) why(why string) {
-	if o.Why == "" {
-		o.Why = why
+	if o.x.why == "" {
+		o.x.why = why
 	}
 }
 
 func (o *builder) doubt(why string) {
 	if !o.broken {
-		o.Why = why
+		o.x.why = why
 	}
 	o.broken = true
 }
 
 func (o *builder) leave(how Openness) {
 	if o.open == Closed {
-		o.Head = o.b.String()
+		o.x.head = o.b.String()
 	}
 	o.open = max(o.open, how)
 	o.b.WriteRune(unknown)
@@ -142,42 +185,46 @@ func (k *walker) word(w *syntax.Word, c *context) Word {
 }
 
 func (k *walker) finish(o *builder, w *syntax.Word) Word {
-	out := o.Word
+	out, x := o.Word, o.x
 	out.Text = o.b.String()
 	switch {
 	case o.broken:
-		out.Head, out.Pipe = "", false
+		x.head, out.Pipe = "", false
 	case o.whole != nil:
-		out.Glob, out.Open, out.Head = o.whole.Glob, o.whole.Open, o.whole.Head
-		out.Lit, out.Split = o.whole.Lit, o.whole.Split
+		x.glob, x.head = o.whole.Glob(), o.whole.Head()
+		out.Lit, out.Split, out.Open = o.whole.Lit, o.whole.Split, o.whole.Open
 	case out.Pipe && len(w.Parts) == 1:
 	case out.Pipe, o.isGlob && o.open != Closed:
 		out.Pipe = false
-		out.Why = "a pattern or pipe beside what is not known"
+		x.why = "a pattern or pipe beside what is not known"
 	case o.isGlob:
-		out.Glob = o.glob.String()
+		x.glob = o.glob.String()
 	case o.open != Closed:
 		out.Open = o.open
 		if n := strings.Count(out.Text, string(unknown)); n > 0 && n == len(o.tries) {
-			out.Guess = out.Text
+			x.guess = out.Text
 			for _, v := range o.tries {
-				out.Guess = strings.Replace(out.Guess, string(unknown), v, 1)
+				x.guess = strings.Replace(x.guess, string(unknown), v, 1)
 			}
 		}
 	default:
 		out.Lit = !strings.ContainsRune(out.Text, unknown)
-		if !out.Lit && out.Why == "" {
-			out.Why = "text that is not UTF-8"
+		if !out.Lit && x.why == "" {
+			x.why = "text that is not UTF-8"
 		}
 	}
-	if out.Why != "" && len(w.Parts) > 0 {
-		out.Src = k.text(w)
+	if x.why == "" {
+		return out
+	}
+	if len(w.Parts) > 0 {
+		x.src = k.text(w)
 		if len(w.Parts) == 1 {
 			if q, ok := w.Parts[0].(*syntax.DblQuoted); ok {
-				out.Src = unescapeDouble(k.src[q.Left.Offset()+1 : q.Right.Offset()])
+				x.src = unescapeDouble(k.src[q.Left.Offset()+1 : q.Right.Offset()])
 			}
 		}
 	}
+	out.x = &x
 	return out
 }
 
@@ -337,10 +384,10 @@ func (k *walker) braced(w *syntax.Word, c *context) []Word {
 			k.part(&o, part, c, i == 0, false, false)
 		}
 		v := k.finish(&o, &syntax.Word{})
-		if v.Why == "" {
-			v.Why = "a brace expansion"
+		if v.x == nil {
+			v.x = &extra{why: "a brace expansion"}
 		}
-		v.Src = v.Text
+		v.x.src = v.Text
 		if v.Text != "" {
 			out = append(out, v)
 		}

@@ -23,11 +23,11 @@ func (w *walker) unit(words []Word, text string, c context, assigns []Assign, do
 // start, "" when all is.
 func unsettled(words []Word) string {
 	if !words[0].Lit {
-		return "which program it is: " + words[0].Why
+		return "which program it is: " + words[0].Why()
 	}
 	for i := range words {
 		if !words[i].Settled() {
-			return words[i].Why
+			return words[i].Why()
 		}
 	}
 	return ""
@@ -67,7 +67,7 @@ func (w *walker) unwrap(i int, c context) {
 		u := &w.script.Units[i]
 		for k := range args {
 			if !args[k].Lit && u.Inner == "" {
-				u.Inner = args[k].Why
+				u.Inner = args[k].Why()
 			}
 		}
 		u.Passes = u.Inner == "" && u.Words[0].Text == "eval" && len(args) > 0
@@ -263,7 +263,7 @@ func placeholders(words []Word, at string) []Word {
 	out := slices.Clone(words)
 	for i := range out {
 		if head, _, ok := strings.Cut(out[i].Text, at); ok && out[i].Settled() {
-			out[i].Lit, out[i].Glob, out[i].Open, out[i].Head, out[i].Why = false, "", OpenWord, head, "what xargs puts in"
+			out[i].Lit, out[i].Open, out[i].x = false, OpenWord, &extra{head: head, why: "what xargs puts in"}
 		}
 	}
 	return out
@@ -378,7 +378,7 @@ func (w *walker) commandText(i int, args []Word, in context) {
 		}
 		w.inner(i, joined(args[j:j+1]), in)
 		if !args[j].Lit && w.script.Units[i].Inner == "" {
-			w.script.Units[i].Inner = args[j].Why
+			w.script.Units[i].Inner = args[j].Why()
 		}
 		return
 	}
@@ -502,8 +502,8 @@ func texts(words []Word) []string {
 	out := make([]string, len(words))
 	for i, v := range words {
 		out[i] = v.Text
-		if !v.Lit && v.Src != "" && v.Unknown() {
-			out[i] = v.Src
+		if !v.Lit && v.Src() != "" && v.Unknown() {
+			out[i] = v.Src()
 		}
 	}
 	return out
