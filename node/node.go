@@ -229,7 +229,7 @@ var errEnding = errors.New("the agent has ended")
 // its log into the ledger if there is anything new. A node with children looks
 // with each beat; one look costs 0.4 ms of CPU (measured), nearly all of it for
 // waking up, and an idle node has 1 ms a minute.
-const placeEvery = 2 * time.Minute
+const placeEvery = time.Minute
 
 // sweepLogs closes the logs that killed nodes left open, so that a cut of them
 // shows from then on.

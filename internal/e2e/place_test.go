@@ -189,8 +189,7 @@ func TestT12FilesOfRealNodes(t *testing.T) {
 		if c.undo != nil {
 			c.undo(x)
 		}
-		// Nodes look at their places every few seconds; meanwhile the next case
-		// begins.
+		// Nodes look at their places now and then; meanwhile the next case begins.
 		t.Cleanup(func() {
 			if c.shows != "" {
 				r.Until(c.name+" to be noticed", 20*time.Second, func() bool {

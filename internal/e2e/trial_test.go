@@ -62,7 +62,8 @@ func well(list []done) bool {
 // another node.
 func (x *trial) recover(what string) {
 	x.t.Helper()
-	deadline := time.Now().Add(25 * time.Second)
+	// A node without children looks at its place once a minute.
+	deadline := time.Now().Add(75 * time.Second)
 	var list []done
 	for i := 1000; ; i++ {
 		x.lead.Send("SessionStart", nil)
