@@ -91,7 +91,7 @@ func (l *logs) twoHops(ms int64, id string, verdict string, by *ask.By) {
 	l.add(ms+2, "nlead", review.ForwardedPrompted, nil, "session=leaf", a, leaf, mid, "cmd=make", "responderSessionId=lead")
 	l.add(ms+10, "nlead", name, by, "session=leaf", a, leaf, mid, v, o, "cmd=make", "responderSessionId=lead", "waited_ms=8")
 	l.add(ms+11, "nmid", review.ResponseReceived, through(by, "lead"), "session=leaf", a, leaf, v, o, "targetSessionId=lead", "responderSessionId=mid")
-	l.add(ms+12, "nleaf", review.ResponseReceived, through(by, "mid", "lead"), "session=leaf", a, v, o, "targetSessionId=mid")
+	l.add(ms+12, "nleaf", review.ResponseReceived, through(by, "mid", "lead"), "session=leaf", a, v, o, "cmd=make", "targetSessionId=mid")
 	if verdict == "allow" {
 		l.add(ms+13, "nleaf", review.Released, nil, "session=leaf", a)
 		l.add(ms+30, "nleaf", review.Effect, nil, "session=leaf", a, "effect=ran", "exit_code=0")
