@@ -18,7 +18,7 @@ func policyCommand(a *app) *cobra.Command {
 		Use:   "policy",
 		Short: "Explain, check, test and apply rules; list and revoke grants",
 	}
-	c.AddCommand(policyExplain(a), policyCheck(a), policyTry(a), policyInit(a), policyImport(a), policyEdit(a), policyApply(a), policyGrants(a))
+	c.AddCommand(policyExplain(a), policyCheck(a), policyTry(a), policyInit(a), policyImport(a), policyEdit(a), policyApply(a), policySuggest(a), policyGrants(a))
 	return c
 }
 
