@@ -60,7 +60,8 @@ func newLaw(d session.Dirs, n *Node) (*law, error) {
 		return nil, err
 	}
 	l := &law{n: n, dirs: d, grants: grants, gave: map[givenGrant]bool{}, left: map[string]bool{}}
-	l.store = policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home, Witness: l.trustGiven})
+	l.store = policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home, Witness: l.trustGiven,
+		Applied: l.wasApplied, Applying: l.applying})
 	self := policy.Self{Config: d.Config, State: d.State, Run: d.Run, Managed: d.Managed, PIDs: []int{os.Getpid()}}
 	if exe, err := os.Executable(); err == nil {
 		self.Binaries = []string{exe, filepath.Join(filepath.Dir(exe), "permd-hook")}

@@ -93,36 +93,53 @@ func sameRules(a, b []*rule) bool {
 // errNoneApplied means that nothing was ever applied.
 var errNoneApplied = errors.New("no applied rules")
 
-func readApplied(state string) (*applied, error) {
+// readApplied returns the applied rules and their digest.
+func readApplied(state string) (*applied, string, error) {
 	dir, err := os.OpenRoot(filepath.Join(state, appliedDir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errNoneApplied
+		return nil, "", errNoneApplied
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer dir.Close()
 	raw, err := host.OpenPrivate(dir, appliedName, maxApplied)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errNoneApplied
+		return nil, "", errNoneApplied
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	a := &applied{}
 	if err := ask.Decode(raw, maxApplied, a); err != nil {
-		return nil, fmt.Errorf("%s: %w", appliedName, err)
+		return nil, "", fmt.Errorf("%s: %w", appliedName, err)
 	}
-	return a, nil
+	return a, ask.BodyDigest(raw).String(), nil
 }
 
-func writeApplied(state string, a applied) error {
+// loosens reports whether any of a could let something run.
+func (a *applied) loosens() bool {
+	for i := range a.Rules {
+		if a.Rules[i].Rule.Action == ask.Allow {
+			return true
+		}
+	}
+	return len(a.Links) > 0 || verdictOf(a.Default) == ask.Allow
+}
+
+// writeApplied writes the applied rules, after record took their digest.
+func writeApplied(state string, a applied, record func(digest string) error) error {
 	raw, err := ask.Encode(a)
 	if err != nil {
 		return err
 	}
 	if len(raw) > maxApplied {
 		return fmt.Errorf("the user's rules have more than %d bytes", maxApplied)
+	}
+	if record != nil {
+		if err := record(ask.BodyDigest(raw).String()); err != nil {
+			return err
+		}
 	}
 	dir, err := os.OpenRoot(filepath.Join(state, appliedDir))
 	if err != nil {

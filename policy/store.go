@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,15 @@ type Places struct {
 	// is not was written by somebody else and counts for nothing. Nil believes
 	// the list, for commands that only look.
 	Witness func(Trusted) bool
+	// Applied reports whether the record holds that the user's rules with this
+	// digest were let stand, and whether it holds so of any. What lets
+	// something run counts only then: an agent may have written the file, or
+	// taken it away. Nil believes the file.
+	Applied func(digest string) (these, any bool)
+	// Applying records that the user's rules with this digest stand from now
+	// on, and why, before they are written; an error keeps them from it. It may
+	// be nil.
+	Applying func(digest, why string) error
 }
 
 // Store reads the rules of all layers and gives out the policy that holds. It
@@ -53,6 +63,10 @@ type Store struct {
 	trustAt      stamp
 	trustSettled bool
 	trustErr     error
+	// appliedSum is the digest of the applied rules that are on the record.
+	appliedSum string
+	// appliedGone is true when they were not there, as last looked at.
+	appliedGone bool
 }
 
 type projectRules struct {
@@ -164,10 +178,20 @@ func (s *Store) settle() {
 	case !ok && !s.user.everGood:
 		s.ratchet = ratchet{} // nothing was ever read: everything asks
 		return
+	case !ok && s.lost():
+		s.ratchet, s.hadApplied = merge(nil, nil, edited, def), true
+		s.ratchet.mergeLinks(nil, links)
+		if s.ratchet.pending() {
+			s.appliedErr = errors.New("the applied rules are gone, and the record says that there were some; " +
+				"nothing of the user's that allows holds until the rules are applied again")
+			return
+		}
+		s.save("", "the applied rules were gone")
+		return
 	case !ok:
 		// The very first load: what is there is taken as applied.
 		s.ratchet, s.hadApplied = ratchet{rules: edited, def: def, links: links}, true
-		s.save("")
+		s.save("", "the first rules")
 		return
 	case !s.user.everGood:
 		s.ratchet, s.hadApplied = ratchet{rules: rules, def: was, links: wasLinks}, true // the applied rules are the last good ones
@@ -176,19 +200,67 @@ func (s *Store) settle() {
 	s.hadApplied = true
 	s.ratchet = merge(rules, was, edited, def)
 	s.ratchet.mergeLinks(wasLinks, links)
-	if !sameRules(s.ratchet.rules, rules) || verdictOf(s.ratchet.def) != verdictOf(was) || !sameLinks(s.ratchet.links, wasLinks) {
-		s.save(by)
+	if errors.Is(s.appliedErr, errForeign) && (s.started || !s.ratchet.pending()) {
+		s.appliedErr = nil
+		s.save(by, "what stood there was not on the record")
+		return
 	}
+	if s.appliedGone || !sameRules(s.ratchet.rules, rules) || verdictOf(s.ratchet.def) != verdictOf(was) || !sameLinks(s.ratchet.links, wasLinks) {
+		why := "an edit that tightens"
+		if s.appliedGone {
+			why = "the applied rules were gone"
+		}
+		s.save(by, why)
+	}
+}
+
+// errForeign means that the applied rules are not the ones that the record
+// has.
+var errForeign = errors.New("the applied rules are not on the record: something else than permd wrote them; " +
+	"nothing of them that allows holds until the rules are applied again")
+
+// lost reports whether rules were applied once that are not there any more.
+func (s *Store) lost() bool {
+	if s.places.Applied == nil {
+		return false
+	}
+	_, any := s.places.Applied("")
+	return any
+}
+
+// foreign reports whether a, which could let something run, is not on the
+// record.
+func (s *Store) foreign(a *applied, digest string) bool {
+	if s.places.Applied == nil || !a.loosens() || digest == s.appliedSum {
+		return false
+	}
+	these, _ := s.places.Applied(digest)
+	if these {
+		s.appliedSum = digest
+	}
+	return !these
 }
 
 // lastApplied returns the rules that a person last let stand, ok false when
 // there never were any.
 func (s *Store) lastApplied() (rules []*rule, def *ask.Verdict, links []Link, by string, ok bool) {
-	a, err := readApplied(s.places.State)
+	a, digest, err := readApplied(s.places.State)
+	s.appliedGone = errors.Is(err, errNoneApplied)
 	if err == nil {
-		if rules, err = a.compiled(); err == nil {
-			return rules, a.Default, a.Links, a.By, true
-		}
+		rules, err = a.compiled()
+	}
+	switch {
+	case err == nil && !s.foreign(a, digest):
+		return rules, a.Default, a.Links, a.By, true
+	case err == nil && s.started && s.hadApplied:
+		// Written under this process: what it knows stands.
+		s.appliedErr = errForeign
+		return s.ratchet.rules, s.ratchet.def, s.ratchet.links, "", true
+	case err == nil:
+		s.appliedErr = errForeign
+		rules = slices.DeleteFunc(rules, func(r *rule) bool { return r.Action == ask.Allow })
+		strict := verdictOf(a.Default).Stricter(ask.Prompt)
+		return rules, &strict, nil, "", true
 	}
 	if errors.Is(err, errNoneApplied) {
 		// Taken away under this process: what it knows stands.
@@ -204,12 +276,25 @@ func (s *Store) lastApplied() (rules []*rule, def *ask.Verdict, links []Link, by
 	return rules, &strict, nil, "", true
 }
 
-func (s *Store) save(by string) {
+func (s *Store) save(by, why string) {
 	if s.appliedErr != nil {
 		return
 	}
-	if err := writeApplied(s.places.State, appliedOf(s.ratchet.rules, s.ratchet.def, s.ratchet.links, by)); err != nil {
+	if err := writeApplied(s.places.State, appliedOf(s.ratchet.rules, s.ratchet.def, s.ratchet.links, by), s.applying(why)); err != nil {
 		s.appliedErr = fmt.Errorf("the applied rules cannot be written: %w", err)
+	}
+}
+
+// applying records the digest of what is about to be written, and remembers it.
+func (s *Store) applying(why string) func(string) error {
+	return func(digest string) error {
+		if s.places.Applying != nil {
+			if err := s.places.Applying(digest, why); err != nil {
+				return err
+			}
+		}
+		s.appliedSum = digest
+		return nil
 	}
 }
 
@@ -363,7 +448,7 @@ func (s *Store) Apply(by, seen string) error {
 	defer lock.Close()
 	edited, def := flatten(s.user.good)
 	links := linksOf(s.user.good)
-	if err := writeApplied(s.places.State, appliedOf(edited, def, links, by)); err != nil {
+	if err := writeApplied(s.places.State, appliedOf(edited, def, links, by), s.applying("a person applied them")); err != nil {
 		return err
 	}
 	s.ratchet, s.appliedErr = ratchet{rules: edited, def: def, links: links}, nil

@@ -142,7 +142,8 @@ const (
 
 // Rules, grants and modes.
 const (
-	// PolicyLoaded: rules were read; PolicyChanged: they differ from those
+	// PolicyLoaded: the user's rules stand from now on as the file of applied
+	// rules with this digest has them; PolicyChanged: rules differ from those
 	// before; PolicyRejected: they could not be read and the last good ones
 	// stay.
 	PolicyLoaded   Name = "policy.loaded"
