@@ -75,8 +75,17 @@ type Step struct {
 // Builder collects the records of asks. Its zero value is ready.
 type Builder struct {
 	asks     map[string]*Ask
+	seen     map[recordKey]bool
 	order    []string
 	surfaces map[string][]surfaceChange
+}
+
+// recordKey tells records apart. What a line says of its place and of the line
+// before it is the same only in a copy.
+type recordKey struct {
+	writer, ask string
+	seq         uint64
+	prev        ask.Digest
 }
 
 type surfaceChange struct {
@@ -113,11 +122,14 @@ func (b *Builder) Add(r review.Record) {
 		b.asks[r.Ask] = a
 		b.order = append(b.order, r.Ask)
 	}
-	for i := range a.Steps {
-		if s := &a.Steps[i]; s.Writer == r.Writer && s.Seq == r.Seq && s.Prev == r.Prev {
-			return // the same record once more
-		}
+	k := recordKey{r.Writer, r.Ask, r.Seq, r.Prev}
+	if b.seen[k] {
+		return // the same record once more
 	}
+	if b.seen == nil {
+		b.seen = map[recordKey]bool{}
+	}
+	b.seen[k] = true
 	a.Steps = append(a.Steps, Step{Record: r})
 }
 
