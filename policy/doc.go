@@ -17,5 +17,5 @@
 //
 // It does not promise a wall. It sees what a command line says, not what a
 // program does: an interpreter, a build file or a server may do anything that
-// its user may. docs/policy.md lists what it cannot see.
+// its user may. docs/policy-limits.md lists what it cannot see.
 package policy
