@@ -20,7 +20,16 @@ const (
 // until ctx ends or fn returns an error, which it returns. Records that arrive
 // together come in the order of their times; one that arrives late comes late.
 func Follow(ctx context.Context, dir string, f Filter, fn func(Record) error) error {
+	return newFollower(dir, f, fn).run(ctx)
+}
+
+func newFollower(dir string, f Filter, fn func(Record) error) *follower {
 	w := &follower{dir: dir, filter: f, streams: map[string]*stream{}, fn: fn}
+	w.begin = func(streams []*stream) error { return merge(streams, f, fn) }
+	return w
+}
+
+func (w *follower) run(ctx context.Context) error {
 	events := w.watch()
 	defer w.close()
 	if err := w.start(); err != nil {
@@ -41,6 +50,7 @@ type follower struct {
 	dir       string
 	filter    Filter
 	fn        func(Record) error
+	begin     func([]*stream) error // reads what is there at first
 	streams   map[string]*stream
 	watcher   *fsnotify.Watcher
 	unwatched map[string]bool // directories that gave no watch
@@ -77,12 +87,12 @@ func (w *follower) close() {
 	}
 }
 
-// start reads all that is there.
+// start reads what is there.
 func (w *follower) start() error {
 	if err := w.discover(nil); err != nil {
 		return err
 	}
-	return merge(w.chosen(nil), w.filter, w.fn)
+	return w.begin(w.chosen(nil))
 }
 
 // discover finds new writers and marks them in dirty.

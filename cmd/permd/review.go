@@ -50,6 +50,9 @@ func reviewTail(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := os.Stat(d.Review()); err != nil && !follow {
+				return noRecord(err)
+			}
 			print := func(r review.Record) error {
 				if asJSON {
 					return a.rawLine(r)
@@ -57,10 +60,10 @@ func reviewTail(a *app) *cobra.Command {
 				_, err := fmt.Fprintln(a.out, recordLine(r))
 				return err
 			}
-			if !follow {
-				err = tailOnce(d.Review(), filter, last, asJSON, print)
+			if follow {
+				err = review.FollowLast(cmd.Context(), d.Review(), filter, last, print)
 			} else {
-				err = followLast(cmd.Context(), d.Review(), filter, last, print)
+				err = review.Last(d.Review(), filter, last, print)
 			}
 			if errors.Is(err, context.Canceled) {
 				return nil
@@ -117,48 +120,6 @@ func escapeHidden(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// followLast prints the last n records and goes on with what is added.
-func followLast(ctx context.Context, dir string, f review.Filter, n int, print func(review.Record) error) error {
-	skip := -n
-	if err := review.Scan(dir, f, func(review.Record) error { skip++; return nil }); err != nil {
-		return err
-	}
-	return review.Follow(ctx, dir, f, func(r review.Record) error {
-		if skip > 0 {
-			skip--
-			return nil
-		}
-		return print(r)
-	})
-}
-
-// tailOnce prints the last n records. Raw bytes are kept because a record's
-// own are only valid during the call.
-func tailOnce(dir string, f review.Filter, n int, raw bool, print func(review.Record) error) error {
-	if _, err := os.Stat(dir); err != nil {
-		return err
-	}
-	var ring []review.Record
-	err := review.Scan(dir, f, func(r review.Record) error {
-		if raw {
-			r.Raw = append([]byte(nil), r.Raw...)
-		}
-		if ring = append(ring, r); len(ring) > max(n, 0) {
-			ring = ring[1:]
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, r := range ring {
-		if err := print(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // recordLine is one record for a person, all that it says on one line.
