@@ -180,6 +180,7 @@ var wrappersAround = []func(r *rand.Rand, cmd string) string{
 		return pick(r, []string{"fd x -x ", "fdfind . --exec ", "fd -X "}) + cmd
 	},
 	func(r *rand.Rand, cmd string) string { return "parallel " + cmd + " ::: a" },
+	prefix("setpriv --no-new-privs ", "firejail ", "fakeroot ", "gosu root ", "nsenter -t 1 -m ", "numactl -N 0 ", "prlimit --nproc=1 ", "faketime now ", "eatmydata ", "xvfb-run -a ", "uv run ", "poetry run ", "bundle exec ", "pipx run ", "direnv exec . ", "mise exec -- ", "cross-env A=1 "),
 }
 
 func prefix(of ...string) func(*rand.Rand, string) string {
@@ -221,6 +222,7 @@ var texts = []func(r *rand.Rand, s string) string{
 		return "awk " + single("BEGIN { system(\""+strings.ReplaceAll(s, `"`, `\"`)+"\") }")
 	},
 	func(r *rand.Rand, s string) string { return "ssh -o ProxyCommand=" + single(s) + " host" },
+	func(r *rand.Rand, s string) string { return "hyperfine " + single(s) },
 }
 
 func quoted(of ...string) func(*rand.Rand, string) string {

@@ -55,6 +55,9 @@ func escapes(u *shell.Unit) string {
 			return escapeText
 		}
 	}
+	if interpreters[name] && u.Fed && u.Stdin == "" && !shell.IsShell(name) && readsProgram(args) {
+		return "it runs a program that comes through a pipe, and is not known"
+	}
 	if !listed(plainReaders, name) {
 		return ""
 	}

@@ -68,7 +68,11 @@ func otherTouched(u *shell.Unit) []touch {
 	case name == "find":
 		return findTouched(args)
 	case interpreters[name]:
-		return interpreted(name, args)
+		out = interpreted(name, args)
+		if u.Stdin != "" && !shell.IsShell(name) && readsProgram(args) {
+			out = inProgram(out, shell.Word{Text: u.Stdin})
+		}
+		return out
 	default:
 		s = spec{how: accessAny}
 		if d := readers[name]; d != nil && d.script {
@@ -176,6 +180,17 @@ func appendOperand(out []touch, w shell.Word, how access) []touch {
 
 func isScheme(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") == ""
+}
+
+// readsProgram reports whether an interpreter takes its program from standard
+// input: it is told of no other.
+func readsProgram(args []shell.Word) bool {
+	for i := range args {
+		if s := args[i].Text; s == "-c" || s == "-e" || s == "-m" || s == "--eval" || s == "-p" || s != "-" && !isOption(s) {
+			return false
+		}
+	}
+	return true
 }
 
 // interpreted are the files of an interpreter's command line: a program text

@@ -54,6 +54,8 @@ func (j *judge) protect() {
 	for i := range j.script.Units {
 		if why := j.protectedCommand(self, i); why != "" {
 			j.deny(i, "", why)
+		} else if why := j.protectStarted(self, i); why != "" {
+			j.deny(i, "", why)
 		}
 	}
 	if why := movedConfig(j.script); why != "" {

@@ -29,33 +29,31 @@ type lawRules struct {
 }
 
 func (g *lawRules) rule() ask.Rule {
-	for {
-		r := ask.Rule{Action: pick(g.r, verdicts)}
-		switch g.r.IntN(7) {
-		case 0, 1:
-			r.Command = pick(g.r, someCommands)
-			if e := pick(g.r, someCommands); g.r.IntN(2) == 0 && e != r.Command {
-				r.Except = []ask.Rule{{Command: e}}
-			}
-		case 2:
-			r.Path, r.Tool = pick(g.r, somePaths), pick(g.r, []string{"", "read", "write"})
-			if e := pick(g.r, somePaths); g.r.IntN(2) == 0 && e != r.Path {
-				r.Except = []ask.Rule{{Path: e}}
-			}
-		case 3:
-			r.Class = "read-only"
-		case 4:
-			r.Tool = "bash"
-		case 5:
-			r.Server, r.Name = pick(g.r, []string{"db", "web"}), pick(g.r, []string{"", "get", "get*"})
-		case 6:
-			r.Tool = "read"
-			if g.r.IntN(2) == 0 {
-				r.Client = pick(g.r, []string{"claude", "codex"})
-			}
+	r := ask.Rule{Action: pick(g.r, verdicts)}
+	switch g.r.IntN(7) {
+	case 0, 1:
+		r.Command = pick(g.r, someCommands)
+		if e := pick(g.r, someCommands); g.r.IntN(2) == 0 && e != r.Command {
+			r.Except = []ask.Rule{{Command: e}}
 		}
-		return r
+	case 2:
+		r.Path, r.Tool = pick(g.r, somePaths), pick(g.r, []string{"", "read", "write"})
+		if e := pick(g.r, somePaths); g.r.IntN(2) == 0 && e != r.Path {
+			r.Except = []ask.Rule{{Path: e}}
+		}
+	case 3:
+		r.Class = "read-only"
+	case 4:
+		r.Tool = "bash"
+	case 5:
+		r.Server, r.Name = pick(g.r, []string{"db", "web"}), pick(g.r, []string{"", "get", "get*"})
+	case 6:
+		r.Tool = "read"
+		if g.r.IntN(2) == 0 {
+			r.Client = pick(g.r, []string{"claude", "codex"})
+		}
 	}
+	return r
 }
 
 func (g *lawRules) set() *drawn {

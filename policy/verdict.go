@@ -82,6 +82,9 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 		}
 	})
 	if s.kind == kindCommand {
+		if mayStart(j.unit(s)) {
+			j.suspectStarted(s, &f)
+		}
 		j.units[s.unit].named = f.named
 		// Where a rule asks about the command, a person decides about its
 		// files too.
@@ -147,6 +150,22 @@ func (j *judge) verdict(s *subject) ask.Verdict {
 // lifted reports whether a grant with a pattern covers the command. It covers
 // the command alone: its files are judged.
 func (j *judge) lifted(s *subject) bool { return s.kind == kindCommand && j.units[s.unit].lifted }
+
+// lightly is what rules forbid of one of very many subjects; the action asks
+// in any case.
+func (j *judge) lightly(s *subject) ask.Verdict {
+	v := ask.Allow
+	j.rulesFor(s, func(r *rule) {
+		if r.Action == ask.Allow || !j.ofThisProject(r) {
+			return
+		}
+		if hit, _ := j.speaks(r, s); hit {
+			v = v.Stricter(r.Action)
+			j.reason(j.ruleReason(r, s))
+		}
+	})
+	return v
+}
 
 // unsure is the verdict on what is not certain: it asks, and where nothing is
 // allowed that no rule allows, it is not.
