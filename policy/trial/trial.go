@@ -61,6 +61,26 @@ type Court struct {
 	Now    policy.Clock
 	// Grants may be nil.
 	Grants []policy.Kept
+
+	// at is the policy of the last case's project on the real file system.
+	at      *policy.Policy
+	project string
+	home    string
+	of      *policy.Policy
+}
+
+// rules are those of c's project. For cases of one project on the real file
+// system their places are looked up once: a court sits for a moment.
+func (k *Court) rules(project string, c *Case) *policy.Policy {
+	p := k.Policy(project)
+	if c.View != nil {
+		return p
+	}
+	if k.at == nil || k.of != p || k.project != c.Action.Project || k.home != c.Action.Home {
+		k.of, k.project, k.home = p, c.Action.Project, c.Action.Home
+		k.at = p.At(paths.Disk{}, k.project, k.home)
+	}
+	return k.at
 }
 
 // Judge says what the rules make of c.
@@ -76,7 +96,7 @@ func (k *Court) Judge(c *Case) policy.Result {
 	// decision sees to it that nothing lies inside.
 	project, _ := policy.ProjectDir(a.Project, a.Home, view)
 	return policy.Decide(policy.Input{Action: &a, Origin: c.Session, Agent: c.Agent, Here: c.Session, Node: policy.Origin,
-		Policy: k.Policy(project), Grants: k.Grants, Now: k.Now, View: view, Self: k.Self, Fold: c.Fold})
+		Policy: k.rules(project, c), Grants: k.Grants, Now: k.Now, View: view, Self: k.Self, Fold: c.Fold})
 }
 
 // Answer is a verdict as it is printed, one object a line.
