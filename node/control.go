@@ -163,10 +163,11 @@ func first(no ...*api.Refused) *api.Refused {
 func (n *Node) status() api.Status {
 	paused := n.pausedFor().Milliseconds()
 	waiting := len(n.broker.Snapshot())
+	problem := n.law.problem() // it may look at files and write the record
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := api.Status{Node: n.id, Build: n.cfg.Build, PID: os.Getpid(), Sessions: len(n.sessions), Waiting: waiting, Faces: n.faces,
-		Policy: n.law.problem(), PausedMS: paused}
+		Policy: problem, PausedMS: paused}
 	now := n.law.clock()
 	for id, m := range n.modes.of {
 		if left := m.left(now); left > 0 && m.mode != policy.ModeNormal {
