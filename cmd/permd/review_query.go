@@ -24,7 +24,7 @@ func reviewQuery(a *app) *cobra.Command {
 			"each ask once; permd review show tells the whole story of an ask, by its id or the\n" +
 			"end of it that the table shows. --json prints the lines as they are written.\n\n" +
 			"--undecided finds what was run and has no decision on the record: what the client ran\n" +
-			"past permd, and what it ran while permd was paused.\n\n" +
+			"past permd, while permd was paused, and in sessions that permd only observes.\n\n" +
 			"Exit codes: 0 found, 1 nothing found, 2 used wrongly or not readable.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -131,7 +131,7 @@ func happened(r *review.Record) string {
 func factsOf(r *review.Record) string {
 	var w []string
 	for _, k := range []review.Key{review.KeyTargetSession, review.KeySurface, review.KeyGrant, review.KeyNode, review.KeyClient,
-		review.KeyPath, review.KeyDifference, review.KeyMessage, review.KeyCause} {
+		review.KeyMode, review.KeyCall, review.KeyPath, review.KeyDifference, review.KeyMessage, review.KeyCause} {
 		if v := r.Field(k); v != "" {
 			w = append(w, ask.VisibleLine(string(k)+"="+v))
 		}

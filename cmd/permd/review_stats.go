@@ -166,7 +166,7 @@ var howWords = []struct {
 }{
 	{story.ByRecord, "allowed without a question"}, {story.Ruled, "denied without a question"},
 	{story.ByPerson, "allowed by a person"}, {story.NoByPerson, "denied by a person"},
-	{story.Unanswered, "not answered"}, {story.TakenBack, "taken back by the client"},
+	{story.Unanswered, "not answered"}, {story.TakenBack, "taken back by the client"}, {story.Watched, "only observed"},
 }
 
 func (a *app) printStats(s *story.Stats, top int) {

@@ -54,6 +54,7 @@ const (
 	Handed    Release = "handed_to_client"   // left to the client's own dialog
 	Paused    Release = "paused"             // left to the client, permd being paused
 	Overtaken Release = "overtaken_by_human" // denied, after the client's own dialog had let it run
+	Observed  Release = "observed"           // permd decides nothing in this session
 )
 
 // Step is one record of an ask's story.
@@ -281,6 +282,8 @@ func (a *Ask) take(s *Step) {
 		a.release(Refused)
 	case review.HandedToClientDialog:
 		a.release(Handed)
+	case review.AskObserved:
+		a.release(Observed)
 	case review.AskWaiting:
 		if r.Field(review.KeyMode) == "paused" {
 			a.release(Paused)

@@ -85,6 +85,10 @@ func TestWhoDecided(t *testing.T) {
 			l.add(0, "n", review.AskWaiting, nil, own, "ask=a", "mode=paused")
 			l.add(9, "n", review.Effect, nil, own, "ask=a", "effect=ran")
 		}, "s@n: nobody; paused ran"},
+		{"only observed", func(l *logs) {
+			l.add(0, "n", review.AskObserved, rule, own, "ask=a", "verdict=allow", "cmd=make")
+			l.add(9, "n", review.Effect, nil, own, "ask=a", "effect=ran", "mode=observed")
+		}, "s@n: nobody; observed ran"},
 		{"the parent dies, a person here decides", func(l *logs) {
 			l.add(0, "n", review.RequestCreated, nil, own, "ask=a", "targetSessionId=lead")
 			l.add(1, "nlead", review.ForwardedPrompted, nil, own, "ask=a", "via=s@n", "responderSessionId=lead")

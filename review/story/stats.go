@@ -44,6 +44,7 @@ const (
 	NoByPerson How = "denied_by_human"
 	Unanswered How = "unanswered" // nobody could answer, or did in time
 	TakenBack  How = "withdrawn"
+	Watched    How = "observed" // permd decided nothing in that session
 )
 
 // Count is what became of one kind of calls.
@@ -102,8 +103,11 @@ func (s *Stats) Add(r *review.Record) {
 // ends says whether r, at the asker's node, ends an ask, and how. That a
 // decision of another node was acted on is not a second end.
 func ends(r *review.Record) (How, bool) {
-	if r.By == nil {
+	switch {
+	case r.By == nil:
 		return "", false
+	case r.Event == review.AskObserved:
+		return Watched, true
 	}
 	verdict, decides := r.Decides()
 	if r.Event == review.ResponseReceived || r.Event == review.ResponseTimedOut {
@@ -138,6 +142,9 @@ func (s *Stats) count(r *review.Record, a *review.Action, how How) {
 		s.How, s.By, s.kinds, s.sessions = map[How]int{}, map[ask.Kind]int{}, map[string]*Count{}, map[string]bool{}
 	}
 	s.How[how]++
+	if how == Watched {
+		return // it says what would have been
+	}
 	s.By[r.By.Decider().Kind]++
 	if len(s.sessions) < maxKinds && !s.sessions[r.Session] {
 		s.sessions[r.Session] = true

@@ -73,6 +73,10 @@ func TestStatsCountAnAskOnce(t *testing.T) {
 			l.add(2, "n", review.ParentLost, nil, own, a, cmd)
 			l.add(3, "n", review.AskApproved, desk, own, a, cmd, "verdict=allow", "outcome=answered")
 		}, "allowed_by_human=1"},
+		{"only observed", func(l *logs) {
+			l.add(0, "n", review.AskObserved, &ask.By{Kind: ask.KindRule}, own, a, cmd, "verdict=allow")
+			l.add(1, "n", review.Effect, nil, own, a, "effect=ran", "mode=observed")
+		}, "observed=1"},
 		{"answers that count for nothing", func(l *logs) {
 			l.add(0, "n", review.AnswerLate, desk, own, a)
 			l.add(0, "n", review.AnswerForeign, desk, own, a)
@@ -84,7 +88,7 @@ func TestStatsCountAnAskOnce(t *testing.T) {
 		if got := howText(s.How); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
-		if kinds := s.Kinds(func(*Count) int { return 1 }); c.want != "" && (len(kinds) != 1 || kinds[0].Kind != "make" || s.OtherKinds != 0) {
+		if kinds := s.Kinds(func(*Count) int { return 1 }); c.want != "" && c.want != "observed=1" && (len(kinds) != 1 || kinds[0].Kind != "make" || s.OtherKinds != 0) {
 			t.Errorf("%s: kinds %+v, %d others", c.name, kinds, s.OtherKinds)
 		}
 		if len(s.handed)+len(s.settled) != 0 {

@@ -123,6 +123,17 @@ func sentence(r *review.Record) string {
 		return because(how, r.Field(review.KeyMessage))
 	case review.GrantGiven, review.SessionRecorded:
 		return "keeps grant " + f(review.KeyGrant) + " for the " + f(review.KeyScope)
+	case review.AskObserved:
+		v := "deny it"
+		if r.Verdict != nil {
+			v = map[ask.Verdict]string{ask.Allow: "allow it", ask.Prompt: "ask"}[*r.Verdict]
+		}
+		if v == "" {
+			v = "deny it"
+		}
+		return because("only observes here; it would "+v+", by "+By(r.By), r.Reason)
+	case review.ChainConsulted:
+		return because("asks link "+f(review.KeyLinks)+": "+f(review.KeyCode), r.Reason)
 	case review.ChainDelegated:
 		return "leaves the chain to whoever it relays to"
 	case review.LinkNote:

@@ -6,10 +6,11 @@ import (
 )
 
 // Undecided finds what was run though nobody had allowed it. Its zero value is
-// ready. It keeps one entry for each allowed call that has not ended, and none
-// for those that have.
+// ready. It keeps one entry for each call that has not ended, and none for those
+// that have.
 type Undecided struct {
 	allowed map[writersAsk]bool
+	left    map[writersAsk]*review.Action // left to the client: what it was
 }
 
 type writersAsk struct{ writer, ask string }
@@ -18,7 +19,7 @@ type writersAsk struct{ writer, ask string }
 func UndecidedEvents() []string {
 	var out []string
 	for _, n := range []review.Name{review.Effect, review.RanUngated, review.RanOther, review.AskAutoApproved, review.AskApproved,
-		review.AskSessionApproved, review.ResponseReceived, review.Released} {
+		review.AskSessionApproved, review.ResponseReceived, review.Released, review.AskWaiting, review.AskObserved, review.HandedToClientDialog} {
 		out = append(out, string(n))
 	}
 	return out
@@ -26,8 +27,9 @@ func UndecidedEvents() []string {
 
 // Add takes a record, in the order of [review.Scan], and says whether it tells
 // of something that was run without an allow at the asker's node before. What
-// was left to the client counts when the record names the client's dialog, or
-// an answer of ours that it took; not while permd was paused.
+// was left to the client counts as decided when the record names the client's
+// dialog, or an answer of ours that it took; not while permd was paused, and not
+// in a session that it only observes. r gets the action if its own record lacks it.
 func (u *Undecided) Add(r *review.Record) bool {
 	k := writersAsk{r.Writer, r.Ask}
 	switch r.Event {
@@ -35,8 +37,20 @@ func (u *Undecided) Add(r *review.Record) bool {
 		return true
 	case review.Effect:
 		let := r.Ask != "" && u.allowed[k] || r.By != nil
+		if r.Action == nil {
+			r.Action = u.left[k]
+		}
 		delete(u.allowed, k)
+		delete(u.left, k)
 		return r.Ran() && !let
+	case review.AskWaiting, review.AskObserved, review.HandedToClientDialog:
+		if r.Ask != "" && (r.Event != review.AskWaiting || r.Field(review.KeyMode) == "paused") {
+			if u.left == nil {
+				u.left = map[writersAsk]*review.Action{}
+			}
+			u.left[k] = r.Action
+		}
+		return false
 	case review.ResponseReceived:
 		if r.Verdict == nil || *r.Verdict != ask.Allow {
 			return false

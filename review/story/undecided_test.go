@@ -31,6 +31,7 @@ func TestUndecided(t *testing.T) {
 		}, 0},
 		{"left to the client and nobody named", func(l *logs) { l.add(0, "n", review.HandedToClientDialog, nil, own, a); ran(l) }, 1},
 		{"while paused", func(l *logs) { l.add(0, "n", review.AskWaiting, nil, own, a, "mode=paused"); ran(l) }, 1},
+		{"while only observed", func(l *logs) { l.add(0, "n", review.AskObserved, desk, own, a, yes); ran(l) }, 1},
 		{"nothing", ran, 1},
 		{"it only may have run", func(l *logs) { l.add(0, "n", review.Effect, nil, own, a, "effect=not_seen") }, 0},
 		{"past permd", func(l *logs) { l.add(0, "n", review.RanUngated, nil, own) }, 1},
@@ -75,7 +76,19 @@ func TestUndecidedKeepsWhatIsOpen(t *testing.T) {
 			}
 		}
 	}
-	if len(u.allowed) != 0 {
-		t.Errorf("%d entries are left", len(u.allowed))
+	if len(u.allowed)+len(u.left) != 0 {
+		t.Errorf("%d and %d entries are left", len(u.allowed), len(u.left))
+	}
+}
+
+// What ran is named, though its own record does not name it.
+func TestUndecidedNamesTheCall(t *testing.T) {
+	var l logs
+	l.add(0, "n", review.AskWaiting, nil, "session=s", "ask=a", "cmd=make", "mode=paused")
+	l.add(9, "n", review.Effect, nil, "session=s", "ask=a", "effect=ran")
+	var u Undecided
+	u.Add(&l.all[0])
+	if !u.Add(&l.all[1]) || l.all[1].Action == nil || l.all[1].Action.Command != "make" || len(u.left) != 0 {
+		t.Errorf("%+v", l.all[1].Action)
 	}
 }
