@@ -23,7 +23,7 @@ func policyCommand(a *app) *cobra.Command {
 }
 
 func (a *app) store(d session.Dirs) *policy.Store {
-	return policy.OpenStore(policy.Places{Managed: d.Managed, Config: d.Config, State: d.State, Home: d.Home})
+	return policy.OpenStore(a.places(d))
 }
 
 // looking returns the rules in force for a command that only looks. Before
