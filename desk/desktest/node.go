@@ -6,8 +6,10 @@ package desktest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,9 +149,19 @@ func (n *Node) PutAsk(b ask.Body) *Asked {
 	w := &Asked{Ask: a, Decision: make(chan ask.Decision, 1), Cancel: cancel}
 	n.puts.Go(func() {
 		defer cancel()
-		req := broker.Request{Ask: a, ClientDialog: true}
+		req := broker.Request{Ask: a, ClientDialog: true, Narrower: func(offered, edited ask.Rule) error {
+			if !strings.HasPrefix(edited.Command, offered.Command) {
+				return errors.New("the edited rule is wider than the one that was offered")
+			}
+			return nil
+		}}
 		if c := b.Action.Command; len(c) < ask.MaxText {
 			req.Offers = []ask.Offer{offer("o-session", ask.ScopeSession, c), offer("o-tree", ask.ScopeTree, c)}
+			if strings.HasPrefix(c, "git ") { // a project's command, with a second rule for the session
+				sub := offer("o-session-sub", ask.ScopeSession, c)
+				sub.Rule.Command = "git push *"
+				req.Offers = append(req.Offers, sub, offer("o-project", ask.ScopeProject, c), offer("o-user", ask.ScopeUser, c))
+			}
 		}
 		d, _ := n.Broker.Put(ctx, req)
 		w.Decision <- d

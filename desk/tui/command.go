@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,10 @@ const plainHelp = `commands, with the number of an ask:
   1 allow                  let it run, this time
   1 allow session          and remember it for its session; the rule is shown, then: 1 confirm
   1 allow tree             and remember it for the whole tree of sessions
+  1 allow project          and remember it for every session of the project
+  1 allow user             and remember it for every session of yours
+  1 rule WORDS             while a rule is shown: another command in it, no wider than it was
+  1 next                   while a rule is shown: the next one that may be kept instead
   1 deny                   do not let it run
   1 deny because WORDS     and tell the agent why
   1 hide, 1 show           put it away unanswered; print it again
@@ -95,8 +100,10 @@ func (p *plain) about(it *item, words string) {
 	case verb == "allow" && rest == "":
 		a, err := allow(it.shown, nil)
 		p.give(it, "allow, once", a, err)
-	case verb == "allow" && (rest == string(ask.ScopeSession) || rest == string(ask.ScopeTree)):
-		p.propose(it, ask.Scope(rest))
+	case verb == "allow" && slices.Contains(scopes, ask.Scope(rest)):
+		p.propose(it, ask.Scope(rest), 0)
+	case verb == "next" && rest == "", verb == "rule" && rest != "":
+		p.other(it, keep, verb, rest)
 	case verb == "confirm" && rest == "":
 		p.confirm(it, keep)
 	case verb == "deny" && rest == "":
@@ -110,20 +117,67 @@ func (p *plain) about(it *item, words string) {
 	}
 }
 
-// propose shows the exact rule that would be kept.
-func (p *plain) propose(it *item, scope ask.Scope) {
+// scopes are the ones a grant may be kept for here.
+var scopes = []ask.Scope{ask.ScopeSession, ask.ScopeTree, ask.ScopeProject, ask.ScopeUser}
+
+// propose shows the exact rule that would be kept: of the offers of a scope,
+// the one with this number.
+func (p *plain) propose(it *item, scope ask.Scope, i int) {
 	all := offers(it.shown, scope)
 	if len(all) == 0 {
 		p.say("[%d] cannot be remembered for the %s; nothing was answered", it.num, scope)
 		return
 	}
-	o := all[0]
+	p.offer(it, &pendingGrant{num: it.num, digest: it.shown.Ask.Digest, offer: all[i%len(all)].ID, at: i % len(all)}, all[i%len(all)])
+}
+
+// offer shows a rule and waits for the word that keeps it.
+func (p *plain) offer(it *item, keep *pendingGrant, o *ask.Offer) {
+	shown := *o
+	if keep.edit != nil {
+		shown.Rule = *keep.edit.Rule
+		shown.Label = "what you wrote, if it is no wider than what was offered"
+	}
 	var b strings.Builder
-	for _, x := range grantText(it.shown, o) {
+	for _, x := range grantText(it.shown, &shown) {
 		writePlain(&b, x)
 	}
 	p.say("[%d] %s    to allow this and keep the rule: %d confirm", it.num, b.String(), it.num)
-	p.keep = &pendingGrant{num: it.num, digest: it.shown.Ask.Digest, offer: o.ID, shown: time.Now()}
+	keep.shown = time.Now()
+	p.keep = keep
+}
+
+// other shows another rule in the place of the one that waits to be confirmed:
+// the next that was offered, or that one with another command.
+func (p *plain) other(it *item, keep *pendingGrant, verb, words string) {
+	o := it.kept(keep)
+	switch {
+	case o == nil:
+		p.say("[%d] shows no rule; begin with: %d allow session", it.num, it.num)
+	case verb == "next":
+		p.propose(it, o.Scope, keep.at+1)
+	case o.Rule.Command == "":
+		p.say("[%d] is for exactly what it says; there is no command in this rule", it.num)
+	default:
+		rule := o.Rule
+		rule.Command = words
+		again := *keep
+		again.edit = &ask.GrantEdit{Rule: &rule}
+		p.offer(it, &again, o)
+	}
+}
+
+// kept is the offer that keep is about, nil when that is not this ask's.
+func (it *item) kept(keep *pendingGrant) *ask.Offer {
+	if keep == nil || keep.num != it.num || keep.digest != it.shown.Ask.Digest {
+		return nil
+	}
+	for i := range it.shown.Offers {
+		if o := &it.shown.Offers[i]; o.ID == keep.offer {
+			return o
+		}
+	}
+	return nil
 }
 
 func (p *plain) confirm(it *item, keep *pendingGrant) {
@@ -138,6 +192,10 @@ func (p *plain) confirm(it *item, keep *pendingGrant) {
 	for i := range it.shown.Offers {
 		if o := &it.shown.Offers[i]; o.ID == keep.offer {
 			a, err := allow(it.shown, o)
+			if err == nil && keep.edit != nil {
+				a.Grant = keep.edit
+				err = a.Check()
+			}
 			p.give(it, "allow, "+string(o.Scope), a, err)
 			return
 		}

@@ -114,6 +114,10 @@ type pendingGrant struct {
 	digest ask.Digest
 	offer  string
 	shown  time.Time
+	// at is its number among the offers of its scope, edit what the person
+	// wrote instead of its rule.
+	at   int
+	edit *ask.GrantEdit
 }
 
 type plainVerdict struct {
@@ -238,7 +242,7 @@ func (p *plain) show(it *item) {
 	words := []string{"deny", "deny because WORDS", "hide", "show"}
 	if unanswerable(it.shown) == "" {
 		allow := []string{"allow"}
-		for _, sc := range []ask.Scope{ask.ScopeSession, ask.ScopeTree} {
+		for _, sc := range scopes {
 			if len(offers(it.shown, sc)) > 0 {
 				allow = append(allow, "allow "+string(sc))
 			}

@@ -186,6 +186,49 @@ func TestPlainAnswers(t *testing.T) {
 	}
 }
 
+// TestPlainGrants: a grant of every scope, another rule of the same, and a rule
+// that the person narrowed; one that is wider answers nothing.
+func TestPlainGrants(t *testing.T) {
+	d := desktest.Dirs(t)
+	n := desktest.Start(t, d, "n-1")
+	l := startLines(t, d)
+	w := n.Put("git push origin main")
+	l.sees("1 allow session | 1 allow tree | 1 allow project | 1 allow user | 1 deny")
+	l.typed("1 next")
+	l.sees("shows no rule")
+	l.typed("1 rule git push *")
+	l.sees("shows no rule")
+	l.typed("1 allow session")
+	l.sees("    | command: git push origin main\n")
+	l.typed("1 next")
+	l.sees("    | command: git push *\n")
+	l.typed("1 next")
+	l.sees("    | command: git push origin main\n")
+	l.typed("1 rule git *")
+	l.sees("    | command: git *\n")
+	l.sees("if it is no wider than what was offered")
+	open(t, w)
+	l.at("1 confirm") // it was not read
+	l.sees("was not on the screen yet")
+	l.typed("1 allow project")
+	l.sees("in this project")
+	l.typed("1 rule git *")
+	l.sees("to allow this and keep the rule")
+	l.typed("1 confirm")
+	l.sees("not taken")
+	open(t, w)
+	l.typed("1 allow project")
+	l.sees("to allow this and keep the rule")
+	l.typed("1 rule git push origin main --dry-run")
+	l.sees("    | command: git push origin main --dry-run\n")
+	l.typed("1 confirm")
+	l.sees("[1] allow, project: accepted")
+	dec := w.Wait(t)
+	if dec.Verdict != ask.Allow || dec.Grant == nil || dec.Grant.Scope != ask.ScopeProject || dec.Grant.Rule.Command != "git push origin main --dry-run" {
+		t.Errorf("decision %+v", dec)
+	}
+}
+
 // TestPlainDecidesNothingByItself: what is not the words for it, or came too
 // soon, answers nothing; nor does the end of the input.
 func TestPlainDecidesNothingByItself(t *testing.T) {
