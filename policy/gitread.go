@@ -119,6 +119,6 @@ var gitReaders = map[string]*reader{
 	"grep": {flags: "acEFGhHIilLnPpqvwWz", values: "ABCem", digits: true, script: true, unless: "-e",
 		long: "count extended-regexp fixed-strings basic-regexp perl-regexp ignore-case files-with-matches name-only files-without-match line-number " +
 			"show-function function-context quiet invert-match word-regexp all-match cached heading break null only-matching column untracked",
-		longVal: "after-context before-context context max-count max-depth color[=] threads", cwd: true, deep: "*", hidden: "*"},
+		longVal: "after-context before-context context max-count max-depth color[=] threads", cwd: true, deep: "*", hidden: "--untracked"},
 	"version": {none: true},
 }

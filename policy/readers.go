@@ -110,7 +110,21 @@ var readers = map[string]*reader{
 	"lsof": {flags: "nPtlUwaQ", values: "cpu", glued: "i", names: true}, "ss": {flags: "0246aeHilmnoOprstuwx", none: true}, "netstat": {flags: "46aceilnoprstuwW", none: true},
 	"lscpu": {flags: "aeJpxy", none: true}, "lsblk": {flags: "abdfJlmnOPprst", values: "Ieo", none: true}, "cal": {flags: "13jmswy", text: true}, "locale": {flags: "am", none: true},
 
-	"node": {flags: "v", long: "version", none: true, check: oneOption}, "npm": {flags: "v", long: "version", none: true, check: oneOption}, "ruby": {flags: "v", long: "version", none: true, check: oneOption},
+	"man": {text: true, check: func(r *reading) bool {
+		return len(r.operands) > 0 && !strings.Contains(r.operands[0].Text+r.operands[len(r.operands)-1].Text, "/")
+	}},
+	"help": {text: true}, "expr": words, "factor": {text: true}, "clear": {none: true}, "tput": {text: true, most: 1, check: func(r *reading) bool {
+		return len(r.operands) == 1 && listed("cols lines colors bold sgr0", r.operands[0].Text)
+	}},
+	"ip": {flags: "46bchjosr", long: "brief color json oneline human", text: true, check: func(r *reading) bool {
+		return len(r.operands) == 1 && listed("a addr address link l route r neigh rule", r.operands[0].Text) ||
+			len(r.operands) == 2 && listed("show ls list", r.operands[1].Text) && listed("a addr address link l route r neigh rule", r.operands[0].Text)
+	}},
+
+	"node": {flags: "vc", long: "version check", most: 1, check: func(r *reading) bool {
+		return len(r.opts) == 1 && r.has("-c --check") == (len(r.operands) == 1)
+	}},
+	"npm": {flags: "v", long: "version", none: true, check: oneOption}, "ruby": {flags: "v", long: "version", none: true, check: oneOption},
 	"python": versionOnly, "python3": versionOnly, "cargo": versionOnly, "rustc": versionOnly, "cmake": versionOnly, "clang": versionOnly, "tsc": versionOnly, "pip": versionOnly, "java": {long: "version", none: true, check: oneOption},
 	"make": {flags: "v", long: "version", none: true, check: oneOption}, "gcc": {flags: "v", long: "version", none: true, check: oneOption},
 	"go": {most: 1, text: true, check: func(r *reading) bool { return len(r.operands) == 1 && r.operands[0].Text == "version" }},
