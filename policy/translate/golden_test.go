@@ -24,6 +24,7 @@ var settings = []struct{ client, file, at string }{
 	{"gemini", "policy.toml", "/home/dev/.gemini/policies/policy.toml"},
 	{"opencode", "opencode.json", "/home/dev/.config/opencode/opencode.json"},
 	{"opencode", "last.json", work + "/opencode.json"},
+	{"opencode", "open.json", work + "/opencode.jsonc"},
 	{"pi", "config.json", "/home/dev/.pi/agent/extensions/pi-permission-system/config.json"},
 	{"pi", "deny.json", work + "/.pi/extensions/pi-permission-system/config.json"},
 }

@@ -167,6 +167,9 @@ func (t *translation) layered(d *dialect, raw json.RawMessage, agent string) err
 		}
 	}
 	lists.rest()
+	if get(ms, "external_directory") == nil && agent == "" {
+		lists.outside()
+	}
 	return nil
 }
 
@@ -243,6 +246,19 @@ func (s *toolLists) rest() {
 	}
 	for _, kind := range kinds {
 		s.get(kindTool(s.d, kind))
+	}
+}
+
+// outside is what holds for files outside the project where the map does not
+// speak of them: the clients ask, or do as "*" says.
+func (s *toolLists) outside() {
+	e := external("*")
+	e.verdict, e.from = ask.Prompt, "external_directory, by the client's default"
+	if s.base != nil {
+		e.verdict = *s.base
+	}
+	if e.verdict != ask.Allow {
+		s.t.add(s.t.list(true), e)
 	}
 }
 

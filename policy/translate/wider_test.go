@@ -134,6 +134,14 @@ deny  deny  $ rm x
 deny  deny  edit a
 deny  deny  read a
 deny  deny  mcp any thing`,
+	"opencode/open.json": `
+allow allow $ make all 2>/dev/null
+allow allow $ cat src/a | grep x
+ask   ask   $ cat /etc/hosts
+ask   ask   $ cp a /srv/b
+deny  deny  $ npm publish
+allow allow edit src/a
+ask   ask   edit /etc/x`,
 	"pi/config.json": `
 allow allow read src/a
 deny  deny  read .env
