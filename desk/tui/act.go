@@ -207,14 +207,19 @@ func (m *model) cannotAnswer(it *item, v verb) string {
 	return ""
 }
 
-// offered are the grants that may be kept with what was chosen.
+// offered are the grants that may be kept with what was chosen. Beyond the tree
+// come, one by one, those for the project and for the user.
 func (m *model) offered() []*ask.Offer {
 	it := m.item()
 	scope, kept := m.chosen.scope()
 	if it == nil || !kept {
 		return nil
 	}
-	return offers(it.shown, ask.Scope(scope))
+	out := offers(it.shown, ask.Scope(scope))
+	if m.chosen == verbTree {
+		out = append(append(out, offers(it.shown, ask.ScopeProject)...), offers(it.shown, ask.ScopeUser)...)
+	}
+	return out
 }
 
 // do runs a verb that can be used.
@@ -292,14 +297,14 @@ func (m *model) move(v verb) {
 func (m *model) confirm(it *item) tea.Cmd {
 	var o *ask.Offer
 	what := "allowed once"
-	if scope, kept := m.chosen.scope(); kept {
+	if _, kept := m.chosen.scope(); kept {
 		all := m.offered()
 		if m.offer >= len(all) {
 			m.leaveMode()
 			m.hint = "that rule is no longer offered"
 			return nil
 		}
-		o, what = all[m.offer], "allowed, remembered for the "+scope
+		o, what = all[m.offer], "allowed, remembered for the "+string(all[m.offer].Scope)
 	}
 	a, err := allow(it.shown, o)
 	m.leaveMode()

@@ -356,6 +356,39 @@ func TestGrantShowsItsRule(t *testing.T) {
 	})
 }
 
+// Beyond the tree come the project and the user, each with its own question.
+func TestWiderGrantsComeAfterTheTree(t *testing.T) {
+	onScreen(t, 100, 30, func(s *screen) {
+		x := command(t, "a", "make a")
+		for _, scope := range []ask.Scope{ask.ScopeUser, ask.ScopeProject} {
+			o := x.Offers[0]
+			o.ID, o.Scope = "o-"+string(scope), scope
+			x.Offers = append(x.Offers, o)
+		}
+		s.show(x)
+		s.pass(long)
+		s.press("t")
+		s.pass(long)
+		s.sees("keep this rule for the tree? (1 of 3)")
+		s.press("n")
+		s.pass(long)
+		s.sees("in this project, until you revoke it", "keep this rule for the project? (2 of 3)")
+		s.press("n")
+		s.pass(long)
+		s.sees("everywhere, until you revoke it", "keep this rule for the user? (3 of 3)")
+		s.press("p")
+		s.press("enter") // the project's rule was not read again
+		s.undecided()
+		s.pass(long)
+		s.press("enter")
+		s.pass(time.Millisecond)
+		if a := s.decided(); a.Offer != "o-project" || !allows(x, a) {
+			t.Errorf("answered %+v", a)
+		}
+		s.sees("allowed, remembered for the project: accepted")
+	})
+}
+
 func TestLongRuleIsReadToo(t *testing.T) {
 	onScreen(t, 80, 16, func(s *screen) {
 		x := command(t, "a", "make a")

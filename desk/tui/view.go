@@ -233,8 +233,12 @@ func (m *model) question() []string {
 	}
 	text := "Allow this once?"
 	if scope, kept := m.chosen.scope(); kept {
+		all := m.offered()
+		if m.offer < len(all) {
+			scope = string(all[m.offer].Scope)
+		}
 		text = "Allow, and keep this rule for the " + scope + "?"
-		if n := len(m.offered()); n > 1 {
+		if n := len(all); n > 1 {
 			text += fmt.Sprintf(" (%d of %d)", m.offer+1, n)
 		}
 	}
