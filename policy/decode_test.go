@@ -149,6 +149,11 @@ func FuzzDecode(f *testing.F) {
 		if file == nil {
 			t.Fatal("no file")
 		}
+		for i := range file.Links {
+			if l := &file.Links[i]; len(l.Exec) == 0 || !filepath.IsAbs(l.Exec[0]) || l.Timeout() <= 0 || l.Timeout() > MaxLinkTimeout || !ask.ValidID(l.Name) {
+				t.Fatalf("an authorizer that cannot be: %+v", l)
+			}
+		}
 		out := Format(file.Default, file.Rules())
 		again, err := Decode("f.toml", out, LayerUser)
 		if err != nil {
