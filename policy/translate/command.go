@@ -49,7 +49,7 @@ func command(words []string) ask.Rule {
 // any text, spaces too. Optional says that a final " *" also stands for
 // nothing.
 func commandGlob(text string, optional bool) (e entry) {
-	if strings.Trim(text, "* ") == "" {
+	if strings.Trim(text, "*") == "" {
 		m := []ask.Rule{{Tool: "bash"}}
 		return entry{narrow: m, wide: m, all: true}
 	}

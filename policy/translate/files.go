@@ -108,30 +108,32 @@ func crossing(p string) (narrow, wide []string, why string) {
 // do not. A wide one stands for all that lies below it, too.
 func crossed(p string) (narrow, wide []string) {
 	segs := strings.Split(p, "/")
-	out := make([]string, 0, len(segs)+1)
+	var n, w []string
+	join := func(list []string, more ...string) string {
+		return strings.Join(append(list[:len(list):len(list)], more...), "/")
+	}
 	for i, seg := range segs {
 		if strings.Trim(seg, "*") == "" && seg != "" {
-			out = append(out, "**")
+			n, w = append(n, "*", "**"), append(w, "**") // one segment at least
 			continue
 		}
 		if after, ok := strings.CutPrefix(seg, "*"); ok {
-			out = append(out, "**") // any depth above
+			n, w = append(n, "**"), append(w, "**") // any depth above
 			seg = "*" + strings.TrimLeft(after, "*")
 		}
 		inner := strings.TrimLeft(seg, "*")
 		k := strings.IndexByte(inner, '*')
 		if k < 0 {
-			out = append(out, seg)
+			n, w = append(n, seg), append(w, seg)
 			continue
 		}
 		// From this star on, everything may be at any depth below.
 		upTo := seg[:len(seg)-len(inner)+k+1]
-		base := strings.Join(append(out[:len(out):len(out)], upTo), "/")
+		wide = []string{join(w, upTo)}
 		if i == len(segs)-1 && upTo == seg {
-			return []string{base, base + "/**"}, []string{base}
+			return []string{join(n, seg), join(n, seg, "**")}, wide
 		}
-		return []string{strings.Join(append(append(out[:len(out):len(out)], seg), segs[i+1:]...), "/")}, []string{base}
+		return []string{join(append(n, seg), segs[i+1:]...)}, wide
 	}
-	s := strings.Join(out, "/")
-	return []string{s}, []string{s}
+	return []string{strings.Join(n, "/")}, []string{strings.Join(w, "/")}
 }
