@@ -179,7 +179,7 @@ func TestAnOrdinarySessionAsksSeldom(t *testing.T) {
 	})
 	t.Logf("of 50 calls ask: the client alone %d, with permd %d, with its starter policy %d", len(alone), len(baseline), len(starter))
 	list := func(name string, prompts []string) { t.Logf("%s:\n  %s", name, strings.Join(prompts, "\n  ")) }
-	if len(alone) < 10 {
+	if len(alone) <= 20 { // docs/policy.md says more
 		t.Errorf("the client alone asked %d times: the session is no work", len(alone))
 	}
 	if len(baseline) > len(alone) {
