@@ -69,6 +69,17 @@ func lineError(format string, a ...any) error {
 // ParseLine reads a line without its newline, strictly: what it accepts
 // encodes to the same bytes.
 func ParseLine(b []byte) (Line, error) {
+	if l, ok := quickParse(b); ok && len(b) < MaxLine {
+		if err := l.Check(); err != nil {
+			return Line{}, err
+		}
+		return l, nil
+	}
+	return slowParse(b)
+}
+
+// slowParse is ParseLine by the strict decoder alone.
+func slowParse(b []byte) (Line, error) {
 	var l Line
 	if err := ask.Decode(b, MaxLine-1, &l); err != nil {
 		return Line{}, err
