@@ -265,6 +265,17 @@ func disguise(r *rand.Rand, d *deniedCommand) string {
 			words = append(words, plainly(a))
 		}
 	}
+	if r.IntN(4) == 0 {
+		words = nil
+		for _, a := range append([]string{d.argv[0]}, args...) {
+			words = append(words, plainly(a))
+		}
+		cmd := whole(r, words)
+		if r.IntN(4) == 0 {
+			cmd = pick(r, []string{"sh -c ", "bash -c ", "bash -lc ", "eval ", "sudo sh -c ", "timeout 5 bash -c ", "X=1 sh -c ", "env -S "}) + single(cmd)
+		}
+		return cmd
+	}
 	cmd := strings.Join(words, pick(r, []string{" ", " ", " ", "  ", "\t", " \\\n "}))
 	if r.IntN(3) == 0 && before == "" {
 		cmd = pick(r, wrappersAround)(r, cmd)

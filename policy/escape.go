@@ -58,6 +58,13 @@ func escapes(u *shell.Unit) string {
 	if interpreters[name] && u.Fed && u.Stdin == "" && !shell.IsShell(name) && readsProgram(args) {
 		return "it runs a program that comes through a pipe, and is not known"
 	}
+	if name == "." || name == "source" || interpreters[name] {
+		for _, a := range args {
+			if s := a.Text; s == "/dev/stdin" || strings.HasPrefix(s, "/dev/fd/") || strings.HasPrefix(s, "/proc/") && strings.Contains(s, "/fd/") {
+				return "it runs a program that comes through a descriptor, and is not known"
+			}
+		}
+	}
 	if !listed(plainReaders, name) {
 		return ""
 	}
