@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +32,9 @@ type Link struct {
 	Paths   bool        `json:"paths,omitempty"`
 	Outside bool        `json:"outside,omitempty"`
 	Ref     ask.RuleRef `json:"ref"`
+	// Pins are the files in permd's own directory that it runs, as they were
+	// when a person let it stand.
+	Pins []Pin `json:"pins,omitempty"`
 }
 
 // Times of a link.
@@ -56,13 +60,62 @@ func (l *Link) line() string {
 	if l.Outside {
 		s += ", also outside the project"
 	}
+	for _, p := range l.Pins {
+		s += ", " + filepath.Base(p.Path) + " with content " + p.SHA256[:16]
+	}
 	return s
+}
+
+// files are the program and the files that its arguments name, as they really
+// are.
+func (l *Link) files() (real []string) {
+	for i, arg := range l.Exec {
+		if !strings.HasPrefix(arg, "/") {
+			continue
+		}
+		r, err := filepath.EvalSymlinks(arg)
+		if err == nil {
+			real = append(real, r)
+		} else if i == 0 {
+			real = append(real, arg)
+		}
+	}
+	return real
+}
+
+// pinned returns l with the content of its files below own, permd's own
+// directory, as it is now.
+func (l Link) pinned(own string) Link {
+	l.Pins = nil
+	if real, err := filepath.EvalSymlinks(own); err == nil {
+		own = real
+	}
+	for _, f := range l.files() {
+		if own == "" || !paths.Under(own, f) {
+			continue
+		}
+		if sum, err := (paths.Disk{}).Sum(f, maxPinned); err == nil {
+			l.Pins = append(l.Pins, Pin{Path: f, SHA256: hex.EncodeToString(sum[:])})
+		}
+	}
+	return l
+}
+
+// changed names a file of l that is not as it was pinned, "" for none.
+func (l *Link) changed() string {
+	for _, p := range l.Pins {
+		if sum, err := (paths.Disk{}).Sum(p.Path, maxPinned); err != nil || hex.EncodeToString(sum[:]) != p.SHA256 {
+			return p.Path
+		}
+	}
+	return ""
 }
 
 // same reports whether two links mean the same wherever they stand.
 func (l *Link) same(m *Link) bool {
 	a, b := *l, *m
 	a.Ref, b.Ref = ask.RuleRef{}, ask.RuleRef{}
+	a.Pins, b.Pins = nil, nil
 	return reflect.DeepEqual(a, b)
 }
 
@@ -119,9 +172,22 @@ func insideProject(in *Input, list []ask.Path) bool {
 // CheckProgram returns why the program of l, or a file that its arguments
 // name, must not be run: an agent of this user could have written it. What
 // belongs to root and is writable by root alone cannot be; in the directory
-// own, which self-protection keeps agents from, a file may also be the user's.
-// Every directory on the way counts.
+// own, which self-protection keeps agents from, a file may also be the user's,
+// with the content that it had when a person let the link stand. Every
+// directory on the way counts.
 func (l *Link) CheckProgram(own string) error {
+	if name := l.changed(); name != "" {
+		return fmt.Errorf("%s changed since it was applied; look at it, then: permd policy apply", ask.Quote(name))
+	}
+	ownReal, err := filepath.EvalSymlinks(own)
+	if err != nil {
+		ownReal = own
+	}
+	for _, f := range l.files() {
+		if own != "" && paths.Under(ownReal, f) && !slices.ContainsFunc(l.Pins, func(p Pin) bool { return p.Path == f }) {
+			return fmt.Errorf("%s was not there when it was applied; look at it, then: permd policy apply", ask.Quote(f))
+		}
+	}
 	for i, arg := range l.Exec {
 		if !strings.HasPrefix(arg, "/") {
 			continue
@@ -185,16 +251,33 @@ func linksOf(files []*File) (out []Link) {
 
 // mergeLinks brings two versions of the user's links together: one that is new
 // can allow, so it waits for a person; one that was taken out is gone at once.
-func (r *ratchet) mergeLinks(applied, edited []Link) {
+// So does one whose program changed since.
+func (r *ratchet) mergeLinks(applied, edited []Link, own string) {
 	for _, e := range edited {
-		if slices.ContainsFunc(applied, func(a Link) bool { return a.same(&e) }) {
-			r.links = append(r.links, e)
+		now := e.pinned(own)
+		if i := slices.IndexFunc(applied, func(a Link) bool { return a.same(&e) && slices.Equal(a.Pins, now.Pins) }); i >= 0 {
+			r.links = append(r.links, now)
 		} else {
-			r.newLinks = append(r.newLinks, e)
+			r.newLinks = append(r.newLinks, now)
 		}
 	}
 }
 
+// changedLink reports whether a program of a link changed since it was looked
+// at.
+func (r *ratchet) changedLink() bool {
+	changed := func(l Link) bool { return l.changed() != "" }
+	return slices.ContainsFunc(r.links, changed) || slices.ContainsFunc(r.newLinks, changed)
+}
+
 func sameLinks(a, b []Link) bool {
-	return slices.EqualFunc(a, b, func(x, y Link) bool { return x.same(&y) })
+	return slices.EqualFunc(a, b, func(x, y Link) bool { return x.same(&y) && slices.Equal(x.Pins, y.Pins) })
+}
+
+func pinLinks(links []Link, own string) []Link {
+	out := make([]Link, len(links))
+	for i := range links {
+		out[i] = links[i].pinned(own)
+	}
+	return out
 }

@@ -96,6 +96,47 @@ func TestAuthorizersWaitForAPerson(t *testing.T) {
 	}
 }
 
+// A program in permd's own directory that changes is not the one that was
+// applied: it waits for a person again, at once where it is looked for.
+func TestAnAuthorizerThatChangesWaits(t *testing.T) {
+	b := newBench(t)
+	program := filepath.Join(b.places.Config, "triage")
+	write := func(text string) {
+		if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("#!/bin/sh\n")
+	b.write(user, "[[authorizer]]\nexec = [\""+program+"\"]\n")
+	links := func() []Link { return b.store.Policy(b.project).Links() }
+	if l := links(); len(l) != 1 || len(l[0].Pins) != 1 || l[0].CheckProgram(b.places.Config) != nil {
+		t.Fatalf("%+v", l)
+	}
+	write("#!/bin/sh\necho '{\"decision\":\"allow\"}'\n")
+	if err := links()[0].CheckProgram(b.places.Config); err == nil {
+		t.Error("it is run")
+	}
+	p := b.store.Pending()
+	if p == nil || !strings.Contains(p.Text, "triage with content ") {
+		t.Fatalf("%+v", p)
+	}
+	if l := links(); len(l) != 0 {
+		t.Errorf("%+v", l)
+	}
+	write("#!/bin/sh\necho '{\"decision\":\"deny\"}'\n")
+	if err := b.store.Apply("dev", p.ID); err == nil {
+		t.Error("another content than the one that was shown is applied")
+	}
+	b.apply()
+	if l := links(); len(l) != 1 || l[0].CheckProgram(b.places.Config) != nil {
+		t.Errorf("%+v", l)
+	}
+	b.reopen()
+	if l := links(); len(l) != 1 || b.store.Pending() != nil {
+		t.Errorf("%+v, %+v", l, b.store.Pending())
+	}
+}
+
 func linkList(l []Link) string {
 	var out []string
 	for _, x := range l {
@@ -195,9 +236,21 @@ func TestAuthorizerPrograms(t *testing.T) {
 		{"a script in permd's own directory", []string{"/bin/sh", write(own, "g", 0o600)}, true},
 		{"an argument that is no file", []string{"/bin/sh", "/no/such/file", "-x"}, true},
 	} {
-		if err := (&Link{Exec: c.exec}).CheckProgram(own); (err == nil) != c.ok {
+		l := Link{Exec: c.exec}.pinned(own)
+		if err := l.CheckProgram(own); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.why, err)
 		}
+	}
+	a := filepath.Join(own, "a")
+	if err := (&Link{Exec: []string{a}}).CheckProgram(own); err == nil {
+		t.Error("one that was not there when it was applied")
+	}
+	l := Link{Exec: []string{"/bin/sh", filepath.Join(own, "g")}}.pinned(own)
+	if err := os.WriteFile(filepath.Join(own, "g"), []byte("echo other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.CheckProgram(own); err == nil || !strings.Contains(err.Error(), "changed since it was applied") {
+		t.Errorf("a script that changed: %v", err)
 	}
 	if err := os.Chmod(own, 0o777); err != nil {
 		t.Fatal(err)

@@ -180,7 +180,7 @@ func (s *Store) settle() {
 		return
 	case !ok && s.lost():
 		s.ratchet, s.hadApplied = merge(nil, nil, edited, def), true
-		s.ratchet.mergeLinks(nil, links)
+		s.ratchet.mergeLinks(nil, links, s.places.Config)
 		if s.ratchet.pending() {
 			s.appliedErr = errors.New("the applied rules are gone, and the record says that there were some; " +
 				"nothing of the user's that allows holds until the rules are applied again")
@@ -190,7 +190,7 @@ func (s *Store) settle() {
 		return
 	case !ok:
 		// The very first load: what is there is taken as applied.
-		s.ratchet, s.hadApplied = ratchet{rules: edited, def: def, links: links}, true
+		s.ratchet, s.hadApplied = ratchet{rules: edited, def: def, links: pinLinks(links, s.places.Config)}, true
 		s.save("", "the first rules")
 		return
 	case !s.user.everGood:
@@ -199,7 +199,7 @@ func (s *Store) settle() {
 	}
 	s.hadApplied = true
 	s.ratchet = merge(rules, was, edited, def)
-	s.ratchet.mergeLinks(wasLinks, links)
+	s.ratchet.mergeLinks(wasLinks, links, s.places.Config)
 	if errors.Is(s.appliedErr, errForeign) && (s.started || !s.ratchet.pending()) {
 		s.appliedErr = nil
 		s.save(by, "what stood there was not on the record")
@@ -416,7 +416,16 @@ func (s *Store) Pending() *Pending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.look()
+	s.lookLinks()
 	return s.ratchet.describe(s.editedDef)
+}
+
+// lookLinks takes out an authorizer whose program changed since it was applied.
+func (s *Store) lookLinks() {
+	if s.ratchet.changedLink() {
+		s.settle()
+		s.generation++
+	}
 }
 
 // ErrNothingPending and ErrOtherEdit are refusals of [Store.Apply].
@@ -432,6 +441,7 @@ func (s *Store) Apply(by, seen string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.look()
+	s.lookLinks()
 	p := s.ratchet.describe(s.editedDef)
 	switch {
 	case len(s.user.problems) > 0:
@@ -447,7 +457,7 @@ func (s *Store) Apply(by, seen string) error {
 	}
 	defer lock.Close()
 	edited, def := flatten(s.user.good)
-	links := linksOf(s.user.good)
+	links := pinLinks(linksOf(s.user.good), s.places.Config)
 	if err := writeApplied(s.places.State, appliedOf(edited, def, links, by), s.applying("a person applied them")); err != nil {
 		return err
 	}
