@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"path"
 	"strings"
 
 	"permd/ask"
+	"permd/policy/shell"
 )
 
 // covers reports whether x certainly matches whatever y matches. It knows the
@@ -21,7 +23,45 @@ func (x *rule) covers(y *rule) bool {
 			return false
 		}
 	}
+	if x.Action == ask.Allow && y.Action == ask.Allow && y.aloneAllows() && !x.exactCommand() && !x.exactPath() {
+		return false
+	}
 	return coversCommand(x, y) && coversPath(x, y) && coversName(x, y) && coversDomain(x.domain, y.domain) && fewerExceptions(x, y)
+}
+
+// aloneAllows reports whether r names exactly something that no wider rule
+// allows: what runs later, an option that runs another program, an agent, or a
+// command that starts another one.
+func (r *rule) aloneAllows() bool {
+	later := func(name string) bool {
+		if !strings.HasPrefix(name, "/") {
+			name = exampleProject + "/" + name
+		}
+		return laterFile(path.Clean(name), exampleHome) != ""
+	}
+	switch {
+	case r.exactPath():
+		name := strings.TrimPrefix(r.Path, "<project>/")
+		for _, home := range []string{"~/", "<home>/"} {
+			if rest, ok := strings.CutPrefix(name, home); ok {
+				name = exampleHome + "/" + rest
+			}
+		}
+		return later(name)
+	case r.exactCommand():
+		s := shell.Read(r.Command, shell.Env{Cwd: exampleProject, Home: exampleHome})
+		if len(s.Units) != 1 {
+			return true
+		}
+		u := &s.Units[0]
+		for _, w := range u.Words[1:] {
+			if later(w.Text) {
+				return true
+			}
+		}
+		return laterCommand(u) != "" || escapes(u) != "" || startsAgent(u) != "" || u.Inner != "" || shell.IsWrapper(u.Name()) || shell.IsShell(u.Name())
+	}
+	return false
 }
 
 // toolSaid is the rule's tool unless the rule's kind implies it.
@@ -75,12 +115,16 @@ func coversName(x, y *rule) bool {
 
 func coversDomain(x, y *domain) bool {
 	switch {
-	case x == nil || x.any:
+	case x == nil:
 		return true
-	case y == nil || y.any:
+	case y == nil:
 		return false
 	case *x == *y:
 		return true
+	case x.any:
+		return !y.any && y.port == "" // every host, at its usual port
+	case y.any:
+		return false
 	}
 	return x.sub && x.port == y.port && strings.HasSuffix(y.host, "."+x.host)
 }
