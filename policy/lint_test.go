@@ -214,3 +214,22 @@ func TestLintOfManyRules(t *testing.T) {
 	}
 	t.Logf("4,000 rules in %v", time.Since(began))
 }
+
+// Whatever a file says, lint ends, and speaks of no line that is not there.
+func FuzzLint(f *testing.F) {
+	f.Add(ruleLines("allow command=git *", "deny command=git push *; except=command=git push x", "ask path=~/.ssh/**", "allow server=s; name=g*"))
+	f.Add("default = \"allow\"\n\n[[rule]]\naction = \"deny\"\nclass = \"read-only\"\npath = \"/etc/**\"\n[[rule.except]]\npath = \"/etc/x\"\n")
+	f.Add("[[rule]]\naction=\"allow\"\ntool=\"task\"\nagent=\"a\"\n[[rule]]\naction=\"allow\"\ntool=\"task\"\nagent=\"a\"")
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) > 8<<10 {
+			return
+		}
+		faults, warnings := Lint(Text{"p.toml", []byte(s), LayerUser}, Text{"q.toml", []byte("[[rule]]\naction = \"deny\"\ntool = \"bash\"\n"), LayerManaged})
+		lines := strings.Count(s, "\n") + 1
+		for _, w := range warnings {
+			if w.File == "p.toml" && (len(faults) > 0 || w.Line < 1 || w.Line > lines || w.Col < 1 || w.Text == "") {
+				t.Errorf("%q: %+v, %v", s, w, faults)
+			}
+		}
+	})
+}
