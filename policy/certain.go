@@ -32,7 +32,7 @@ func (j *judge) sureWords(u *shell.Unit, words []shell.Word) (sure []shell.Word,
 		return words, u.Doubt
 	case u.Depth > maxCertain:
 		return words, tooDeepText
-	case u.Fed && u.Stdin == "" && runsInput(u):
+	case u.Fed && (u.Piped || u.Stdin == "") && runsInput(u):
 		return words, "it runs what it is fed"
 	}
 	plain := !u.More
@@ -43,6 +43,9 @@ func (j *judge) sureWords(u *shell.Unit, words []shell.Word) (sure []shell.Word,
 		return words, ""
 	}
 	if u.More {
+		if d := readers[readerName(u)]; d == nil || !d.words {
+			return words, "the words that " + u.Via + " adds where an option or a file may stand"
+		}
 		words = append(slices.Clip(words), shell.Further(open, "the words that "+u.Via+" adds"))
 	}
 	sure = make([]shell.Word, 0, len(words))

@@ -32,7 +32,11 @@ type judge struct {
 	units    []unitState
 	lookups  []int // units that name permd, nil before they are looked for
 	patterns map[string]*regexp.Regexp
-	listed   int // names looked at for patterns of the shell
+	crowded  bool            // some subjects are light
+	listed   int             // names looked at for patterns of the shell
+	named    map[named]bool  // files of very many that are looked at
+	made     map[string]int  // files that the text makes, nil before they are looked for
+	strange  map[string]bool // directories, and whether git would take them for a repository
 	result   Result
 	// holds is true when some ask is one that no grant lifts, firm when no mode
 	// and no external decider does.
@@ -72,7 +76,11 @@ func Decide(in Input) Result {
 		verdict = j.ask(Reason{Kind: ask.KindDefault, Text: "nothing in it could be understood"}, true)
 	}
 	for i := range j.subjects {
-		verdict = verdict.Stricter(j.verdict(&j.subjects[i]))
+		if s := &j.subjects[i]; s.light {
+			verdict = verdict.Stricter(j.lightly(s))
+		} else {
+			verdict = verdict.Stricter(j.verdict(s))
+		}
 	}
 	verdict = verdict.Stricter(j.floors())
 	for i := range j.result.Reasons {
@@ -235,6 +243,9 @@ func (j *judge) floors() ask.Verdict {
 		j.firm = true
 		v = j.ask(Reason{Kind: ask.KindDefault, Text: j.in.Policy.broken}, true)
 	}
+	if j.crowded {
+		v = v.Stricter(j.ask(Reason{Kind: ask.KindDefault, Text: tooManyText}, true))
+	}
 	if j.script != nil && j.script.Doubt != "" {
 		v = v.Stricter(j.ask(Reason{Kind: ask.KindDefault, Text: notUnderstood + j.script.Doubt}, true))
 	}
@@ -274,13 +285,13 @@ func (j *judge) conclude(v ask.Verdict) {
 		}
 	}
 	if j.script != nil {
-		r.Units = make([]string, len(j.script.Units))
-		for i := range j.script.Units {
+		r.Units = make([]string, min(len(j.script.Units), maxFull))
+		for i := range r.Units {
 			r.Units[i] = j.script.Units[i].Text
 		}
 	}
 	for i := range j.subjects {
-		if s := &j.subjects[i]; s.kind == kindPath {
+		if s := &j.subjects[i]; s.kind == kindPath && len(r.Paths) < maxShown {
 			p := ask.Path{Given: s.place.Given, Real: s.place.Real, Access: ask.AccessRead}
 			if s.how&accessWrite != 0 {
 				p.Access = ask.AccessWrite

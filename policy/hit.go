@@ -155,9 +155,9 @@ func (j *judge) touches(r *rule, s *subject) bool {
 		return true
 	}
 	some := false
-	for i := range j.subjects {
+	for i := s.at + 1; i < len(j.subjects) && j.subjects[i].unit == s.unit; i++ {
 		p := &j.subjects[i]
-		if p.kind != kindPath || p.unit != s.unit {
+		if p.kind != kindPath {
 			continue
 		}
 		hit := j.place(r, p.place)

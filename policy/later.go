@@ -72,18 +72,41 @@ func (j *judge) madeHere(s *subject) bool {
 			}
 		}
 	}
-	for i := range j.subjects {
-		p := &j.subjects[i]
-		if p.kind != kindPath || p.unit == s.unit || p.how&accessWrite == 0 {
-			continue
-		}
-		for _, name := range runs {
-			if p.place.Given == name || p.place.Real == name {
-				return true
-			}
+	if runs == nil {
+		return false
+	}
+	made := j.madeFiles()
+	for _, name := range runs {
+		if unit, ok := made[name]; ok && unit != s.unit {
+			return true
 		}
 	}
 	return false
+}
+
+// severalMake is the unit of a file that more than one makes.
+const severalMake = -2
+
+// madeFiles are the files that parts of the text write, and the unit that does.
+func (j *judge) madeFiles() map[string]int {
+	if j.made != nil {
+		return j.made
+	}
+	j.made = map[string]int{}
+	for i := range j.subjects {
+		p := &j.subjects[i]
+		if p.kind != kindPath || p.how&accessWrite == 0 {
+			continue
+		}
+		for _, name := range [...]string{p.place.Given, p.place.Real} {
+			if by, ok := j.made[name]; ok && by != p.unit {
+				j.made[name] = severalMake
+			} else {
+				j.made[name] = p.unit
+			}
+		}
+	}
+	return j.made
 }
 
 // namedElsewhere is madeHere on another machine, whose files are not known:
@@ -117,8 +140,16 @@ func (j *judge) strangeGit(s *subject) bool {
 	const levels, most = 16, 4096
 	for _, dir := range append([]string{u.Dir}, u.Alts...) {
 		for n := 0; n < levels && len(dir) > 1 && dir != j.anchors.Project.Given && dir != j.anchors.Project.Real; n++ {
-			names, _, err := lister.List(dir, most)
-			if err == nil && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, "HEAD") }) {
+			strange, seen := j.strange[dir]
+			if !seen {
+				names, _, err := lister.List(dir, most)
+				strange = err == nil && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, "HEAD") })
+				if j.strange == nil {
+					j.strange = map[string]bool{}
+				}
+				j.strange[dir] = strange
+			}
+			if strange {
 				return true
 			}
 			dir = path.Dir(dir)

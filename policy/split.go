@@ -65,9 +65,24 @@ func (j *judge) addGiven(p ask.Path, needed bool) {
 	}
 }
 
+const (
+	// maxFull is how many commands of one action are judged in full, and how
+	// many files of it. What is beyond asks, and rules that forbid are looked
+	// for in it as it is written.
+	maxFull     = 1000
+	maxShown    = 256 // files that a result names
+	tooManyText = "more commands or files than are judged at once"
+)
+
 // addPath adds one subject for each place that the name may lead to.
 func (j *judge) addPath(name, dir string, s subject) {
 	s.kind = kindPath
+	if s.light = s.light || len(j.subjects) > 3*maxFull; s.light {
+		j.crowded = true
+		s.place = j.resolver.Written(name, dir)
+		j.subjects = append(j.subjects, s)
+		return
+	}
 	for _, pl := range j.known(name, dir) {
 		s.place = pl
 		j.subjects = append(j.subjects, s)
@@ -104,12 +119,31 @@ func (j *judge) splitCommand() {
 	}
 }
 
+// named is a file as a command names it; of very many each is looked at once.
+type named struct {
+	text, dir, by string
+	how           access
+}
+
 // addWord adds the places that a word of a command may name.
 func (j *judge) addWord(w *shell.Word, dir string, alts []string, lost bool, s subject) {
+	if len(j.subjects) > maxFull {
+		at := named{text: w.Text, dir: dir, how: s.how}
+		if s.unit >= 0 {
+			at.by = j.script.Units[s.unit].Name()
+		}
+		if j.named[at] {
+			return
+		}
+		if j.named == nil {
+			j.named = map[named]bool{}
+		}
+		j.named[at] = true
+	}
 	rel := !strings.HasPrefix(w.Text, "/")
 	s.blur = w.Open > shell.OpenCount || w.Open == shell.OpenCount && w.Head() != "" || lost && rel
 	j.addPath(w.Text, dir, s)
-	if rel {
+	if rel && !s.light {
 		for _, alt := range alts {
 			j.addPath(w.Text, alt, s)
 		}
@@ -127,16 +161,21 @@ const maxCertain = 32
 func (j *judge) splitUnit(i, starts int) {
 	u := &j.script.Units[i]
 	client := j.in.Action.ClientTool
+	light := len(j.subjects) > 3*maxFull || i > maxFull
+	j.crowded = j.crowded || light
 	own := *u // without the words of what it starts
 	if starts > 0 {
 		own.Words = u.Words[:begins(u.Words, &j.script.Units[starts])]
 	}
-	s := subject{kind: kindCommand, unit: i, client: client}
-	words, why := j.sureWords(u, u.Words)
-	s.why = why
-	if starts > 0 && len(own.Words) < len(u.Words) {
+	s := subject{kind: kindCommand, unit: i, client: client, light: light}
+	words, why := u.Words, tooManyText
+	if !light {
+		words, why = j.sureWords(u, u.Words)
+	}
+	s.why, s.at = why, len(j.subjects)
+	if !light && starts > 0 && len(own.Words) < len(u.Words) {
 		own.Words, _ = j.sureWords(u, own.Words)
-	} else {
+	} else if !light {
 		own.Words = words
 	}
 	if why == "" {
@@ -151,7 +190,12 @@ func (j *judge) splitUnit(i, starts int) {
 	}
 	s.reader = reads && s.why == ""
 	if s.why == "" && !u.Remote {
-		s.argv = j.argvOf(words)
+		if outer := u.Outer; outer >= 0 && u.At > 0 && len(j.units[outer].argv) == u.At+len(words) {
+			s.argv = j.units[outer].argv[u.At:] // the same words
+		} else {
+			s.argv = j.argvOf(words)
+		}
+		j.units[i].argv = s.argv
 		s.bare = j.bareGit(u, s.argv)
 	}
 	if len(words) != len(u.Words) {
@@ -166,17 +210,17 @@ func (j *judge) splitUnit(i, starts int) {
 		if t.word.Pipe {
 			continue
 		}
-		j.addWord(&t.word, u.Dir, u.Alts, u.Lost, subject{unit: i, how: t.how, deep: t.deep, hidden: t.hidden, client: client})
+		j.addWord(&t.word, u.Dir, u.Alts, u.Lost, subject{unit: i, light: light, how: t.how, deep: t.deep, hidden: t.hidden, client: client})
 	}
 	for _, w := range addresses(&own) {
-		at := subject{kind: kindWeb, unit: i, url: parseTarget(w), raw: w, client: client}
+		at := subject{kind: kindWeb, unit: i, light: light, url: parseTarget(w), raw: w, client: client}
 		if host, _, ok := strings.Cut(w, open); ok && strings.Count(host, "/") < 3 {
 			at.blur = true
 		}
 		j.subjects = append(j.subjects, at)
 	}
 	if agent := startsAgent(u); agent != "" {
-		j.subjects = append(j.subjects, subject{kind: kindTask, unit: i, agent: agent, client: client})
+		j.subjects = append(j.subjects, subject{kind: kindTask, unit: i, light: light, agent: agent, client: client})
 	}
 }
 

@@ -22,6 +22,7 @@ type subject struct {
 	kind kind
 	// unit is the command, or the one that touches the path; -1 for none.
 	unit int
+	at   int // a command's own place among the subjects; its files follow
 	// argv are the literal words of a command that is the whole action or
 	// that it starts, nil when they are not certain.
 	argv []string
@@ -40,6 +41,9 @@ type subject struct {
 	// blur is true when this is one of several places that are meant, or none:
 	// it forbids, and permits nothing.
 	blur bool
+	// light is true when there are so many that of this one only rules that
+	// forbid are looked at.
+	light bool
 	// needed is true when the path must be allowed itself: the action is to
 	// touch it, or its command counts as reading only.
 	needed bool

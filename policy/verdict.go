@@ -17,6 +17,7 @@ const (
 
 // unitState is what is known of one command while it is judged.
 type unitState struct {
+	argv    []string
 	starts  int   // the first unit that it starts, 0 for none
 	cover   cover // what covers it as a whole
 	classed bool  // allowed as one that only reads

@@ -99,6 +99,24 @@ func (r *Resolver) Place(name string) Place {
 	return r.resolve(path.Clean(abs), path.Clean(abs))
 }
 
+// Written is where a name leads by what it says alone.
+func (r *Resolver) Written(name, dir string) Place {
+	if dir == "" {
+		dir = r.cwd
+	}
+	const long = 512 // of a directory
+	if i := len(dir) - long; i > 0 {
+		if k := strings.IndexByte(dir[i:], '/'); k >= 0 {
+			dir = dir[i+k:]
+		}
+	}
+	abs, doubt := r.absolute(name, dir)
+	if doubt == "" {
+		abs, doubt = path.Clean(abs), "it was not looked at"
+	}
+	return Place{Given: abs, Real: abs, Trusted: abs, Doubt: doubt}
+}
+
 // Places resolves name, relative to dir or, when dir is "", to the resolver's
 // directory. A name with ".." behind a link is two places: the one that the
 // text says and the one that the kernel walks to; both are returned.

@@ -6,6 +6,18 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// affects reports whether a command of this name may change the shell itself.
+func affects(name string) bool {
+	switch name {
+	case "cd", "pushd", "popd", "chdir", "eval", "source", ".", "exit", "return", "break", "continue", "shift", "wait", "set", "hash", "read", "unset", "printf",
+		"mapfile", "readarray", "getopts", "let", "vared", "zparseopts", "sysread", "zstyle", "print", "alias", "unalias", "shopt", "setopt", "unsetopt", "enable",
+		"emulate", "zmodload", "autoload", "bind", "complete", "compdef", "ulimit", "umask", "trap", "disable", "unhash", "unfunction", "functions",
+		"command", "builtin", "noglob", "nocorrect", "-", "exec", "echo":
+		return true
+	}
+	return false
+}
+
 // effects applies to c what unit n, a simple command of these words, does to
 // the shell itself.
 func (w *walker) effects(n int, words []Word, c *context) {
@@ -24,7 +36,9 @@ func (w *walker) effects(n int, words []Word, c *context) {
 		w.cd(words, c)
 	case "popd":
 		c.trailLost = c.trailLost || c.lost
-		c.trail = append(append(c.trail, c.dir), c.alts...)
+		if len(c.trail) <= maxTrail {
+			c.trail = append(append(c.trail, c.dir), c.alts...)
+		}
 		c.lost = true
 	case "eval":
 		w.anyCalled(c)

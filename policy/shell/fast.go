@@ -172,9 +172,9 @@ func (w *walker) pipeline(all []single, c *context) {
 		left, right := *c, *c
 		n := len(w.script.Units)
 		w.pipeline(all[:last], &left)
-		right.fed, right.stdin = true, w.printed(n)
+		right.fed, right.piped, right.stdin = true, true, w.printed(n)
 		w.single(&all[last], &right)
-		c.piped(&right)
+		c.afterPipe(&right)
 		return
 	}
 	w.single(&all[0], c)

@@ -24,6 +24,7 @@ type context struct {
 	blind bool // what variables hold is not known
 
 	fed    bool // standard input comes from elsewhere
+	piped  bool
 	stdin  string
 	posix  bool // a plain sh
 	outer  int
@@ -68,12 +69,14 @@ func (c *context) maybeNot(m mark) {
 	}
 }
 
-// piped is what c is behind a pipeline whose last part was right: zsh runs it
+// afterPipe is what c is behind a pipeline whose last part was right: zsh runs it
 // in the shell itself, others do not.
-func (c *context) piped(right *context) {
+func (c *context) afterPipe(right *context) {
 	c.forget(right)
 	if right.dir != c.dir || right.lost {
-		c.trail = append(c.trail, right.dir)
+		if len(c.trail) <= maxTrail {
+			c.trail = append(c.trail, right.dir)
+		}
 		c.also(right.dir)
 	}
 }
@@ -102,7 +105,9 @@ func (c *context) join(d *context) {
 	}
 	for _, dir := range d.trail[n:] {
 		c.also(dir)
-		c.trail = append(c.trail, dir)
+		if len(c.trail) <= maxTrail {
+			c.trail = append(c.trail, dir)
+		}
 	}
 	c.forget(d)
 }

@@ -63,6 +63,8 @@ type Unit struct {
 	Passes bool
 	// Fed is true when its standard input comes from a pipe or a here-document.
 	Fed bool
+	// Piped is true when it comes from another command.
+	Piped bool
 	// Stdin is the text of that, as far as it stands in the source.
 	Stdin string
 	// Outer is the index of the unit that starts this one, -1 for none, and
@@ -266,7 +268,32 @@ func (w *walker) unread(text, why string, c context) {
 		for len(words) > 1 && (startsOther(programName(words[0].Text)) || strings.HasPrefix(words[0].Text, "-")) {
 			words = words[1:]
 		}
-		w.script.Units = append(w.script.Units, Unit{Words: words, Text: words[0].Text, Dir: c.dir, Lost: true, Outer: c.outer, Via: c.via, Depth: c.depth, Remote: c.remote, Guess: true})
+		w.everywhere(words, c)
+	}
+}
+
+// everywhere suspects a command at each of words, which are no longer looked
+// into.
+func (w *walker) everywhere(words []Word, c context) {
+	const long = 16
+	if w.suspected == nil {
+		w.suspected = map[[2]string]bool{}
+	}
+	for k := range words {
+		name := programName(words[k].Text)
+		if name == "" || name[0] == '-' {
+			continue
+		}
+		at := [2]string{name}
+		if k+1 < len(words) {
+			at[1] = words[k+1].Text
+		}
+		if w.suspected[at] {
+			continue
+		}
+		w.suspected[at] = true
+		w.script.Units = append(w.script.Units, Unit{Words: words[k:min(k+long, len(words))], name: name, Text: words[k].Text, Dir: c.dir, Lost: true, Outer: c.outer,
+			Via: c.via, Depth: c.depth, Remote: c.remote, Guess: true})
 	}
 }
 

@@ -10,7 +10,18 @@ import (
 // there. It is for text that the parser refuses.
 func suspects(text string) iter.Seq[[]Word] {
 	return func(yield func([]Word) bool) {
+		var seen map[string]bool
+		n := 0
 		for segment := range segments(text) {
+			if n++; n > maxDifferent {
+				if seen[segment] {
+					continue
+				}
+				if seen == nil {
+					seen = map[string]bool{}
+				}
+				seen[segment] = true
+			}
 			words := rawWords(segment)
 			for len(words) > 0 && leads(words[0].Text) {
 				words = words[1:]

@@ -25,6 +25,9 @@ type walker struct {
 	// guessed are the words from which on a command was suspected: each is
 	// suspected once, or two guesses at every step would double the work.
 	guessed map[*Word]bool
+	// seen and suspected are what a long text need not be looked at again for.
+	seen      map[place]bool
+	suspected map[[2]string]bool
 	// rounds is how often bodies of loops were walked.
 	rounds int
 }
@@ -93,14 +96,14 @@ func (w *walker) stmt(s *syntax.Stmt, c *context) {
 	if s.Negated {
 		w.floor("a negation")
 	}
-	fed, stdin := c.fed, c.stdin
+	fed, piped, stdin := c.fed, c.piped, c.stdin
 	for _, r := range s.Redirs {
 		w.redirect(r, c)
 	}
 	if s.Cmd != nil {
 		w.command(s.Cmd, c)
 	}
-	c.fed, c.stdin = fed, stdin
+	c.fed, c.piped, c.stdin = fed, piped, stdin
 }
 
 func (w *walker) command(cmd syntax.Command, c *context) {
@@ -194,9 +197,9 @@ func (w *walker) binary(x *syntax.BinaryCmd, c *context) {
 		left, right := *c, *c
 		n := len(w.script.Units)
 		w.stmt(x.X, &left)
-		right.fed, right.stdin = true, w.printed(n)
+		right.fed, right.piped, right.stdin = true, true, w.printed(n)
 		w.stmt(x.Y, &right)
-		c.piped(&right)
+		c.afterPipe(&right)
 	case syntax.AndStmt:
 		w.floor("several commands")
 		w.stmt(x.X, c)
@@ -298,8 +301,48 @@ func inert(word *syntax.Word) bool {
 	return true
 }
 
+// place is a text and where it runs.
+type place struct {
+	text, dir, stdin string
+	fed              bool
+}
+
+const maxDifferent = 500 // commands kept though they are written twice
+
+// again reports whether x stands in a long text for the second time, at the
+// same place, and does nothing to the shell. One unit for it is enough.
+func (w *walker) again(x *syntax.CallExpr, c *context) bool {
+	if len(w.script.Units) < maxDifferent || len(x.Assigns) > 0 || len(x.Args) == 0 {
+		return false
+	}
+	for _, arg := range x.Args {
+		if !inert(arg) {
+			return false
+		}
+	}
+	name := x.Args[0].Lit()
+	if b := c.vars.find(name + "()"); b != nil && b.body != nil && !b.body.lost && b.body.sure && (b.body.dir != c.dir || len(c.alts) > 0) {
+		return false
+	}
+	if name == "" || affects(name) && !(name == "cd" && c.lost && len(c.trail) > maxTrail) {
+		return false
+	}
+	at := place{w.text(x), c.dir, c.stdin, c.fed}
+	if w.seen[at] && c.outer < 0 {
+		return true
+	}
+	if w.seen == nil {
+		w.seen = map[place]bool{}
+	}
+	w.seen[at] = true
+	return false
+}
+
 // call walks a simple command.
 func (w *walker) call(x *syntax.CallExpr, c *context) {
+	if w.again(x, c) {
+		return
+	}
 	var assigns []Assign
 	doubt := ""
 	for _, a := range x.Assigns {
@@ -472,6 +515,8 @@ func (w *walker) own(a *syntax.Assign, set []Assign, c *context) {
 	}
 }
 
+const maxTrail = 64 // directories left by one script
+
 // cd moves c as a cd or pushd of these words would.
 func (w *walker) cd(words []Word, c *context) {
 	args := words[1:]
@@ -481,13 +526,21 @@ func (w *walker) cd(words []Word, c *context) {
 	if len(args) == 0 && w.env.Home != "" {
 		args = []Word{{Text: w.env.Home, Lit: true}}
 	}
-	c.trail = append(append(c.trail, c.dir), c.alts...)
+	if len(c.trail) <= maxTrail {
+		c.trail = append(append(c.trail, c.dir), c.alts...)
+	}
 	c.trailLost = c.trailLost || c.lost
 	if len(args) != 1 || args[0].Unknown() || args[0].Text == "" || strings.HasPrefix(args[0].Text, "-") || !args[0].Lit {
 		c.lost = true
 		return
 	}
 	to := args[0].Text
+	// No script goes to so many places, or so deep.
+	const longest = 512
+	if len(to)+len(c.dir) > longest || len(c.trail) > maxTrail {
+		c.lost, c.trailLost = true, true
+		return
+	}
 	if path.IsAbs(to) {
 		c.dir, c.alts, c.lost = path.Clean(to), nil, false
 		return
@@ -514,7 +567,7 @@ func (w *walker) redirect(r *syntax.Redirect, c *context) {
 	if r.Hdoc != nil {
 		w.within(r.Hdoc, c)
 		w.feeds = append(w.feeds, heredoc(w.text(r.Hdoc)))
-		c.fed = true
+		c.fed, c.piped = true, false
 		var o builder
 		for _, part := range r.Hdoc.Parts {
 			w.part(&o, part, c, false, true, false)
@@ -536,14 +589,14 @@ func (w *walker) redirect(r *syntax.Redirect, c *context) {
 	switch r.Op {
 	case syntax.WordHdoc:
 		w.feeds = append(w.feeds, target.Text)
-		c.fed, c.stdin = true, target.Text
+		c.fed, c.piped, c.stdin = true, false, target.Text
 		return
 	case syntax.Hdoc, syntax.DashHdoc:
-		c.fed, c.stdin = true, ""
+		c.fed, c.piped, c.stdin = true, false, ""
 		return
 	case syntax.RdrIn:
 		write = false
-		c.fed, c.stdin = true, ""
+		c.fed, c.piped, c.stdin = true, false, ""
 	case syntax.DplIn, syntax.DplOut:
 		if target.Lit && (target.Text == "-" || strings.Trim(strings.TrimSuffix(target.Text, "-"), "0123456789") == "") {
 			return // joins two streams

@@ -14,7 +14,7 @@ func (w *walker) unit(words []Word, text string, c context, assigns []Assign, do
 	}
 	w.script.Assigns = append(w.script.Assigns, assigns...)
 	w.script.Units = append(w.script.Units, Unit{Words: words, name: programName(words[0].Text), Text: text, Dir: c.dir, Alts: c.alts, Lost: c.lost, Outer: c.outer, Via: c.via, Depth: c.depth,
-		Remote: c.remote, Guess: c.guess, Fed: c.fed, Stdin: c.stdin, Assigns: assigns, Doubt: doubt})
+		Remote: c.remote, Guess: c.guess, Fed: c.fed, Piped: c.piped, Stdin: c.stdin, Assigns: assigns, Doubt: doubt})
 	w.unwrap(i, c)
 	return i
 }
@@ -45,10 +45,8 @@ func (w *walker) unwrap(i int, c context) {
 	case shells[name]:
 		w.shell(i, args, in)
 		return
-	case containers[name]:
-		if in.depth <= maxDepth {
-			w.container(i, args, in)
-		}
+	case containers[name] && in.depth <= maxDepth:
+		w.container(i, args, in)
 		return
 	}
 	if g := wrappers[name]; g != nil {
@@ -56,6 +54,9 @@ func (w *walker) unwrap(i int, c context) {
 		return
 	}
 	if in.depth > maxDepth {
+		if obeyed(name) {
+			w.everywhere(args, in)
+		}
 		return
 	}
 	switch name {
@@ -166,8 +167,10 @@ func (w *walker) wrapper(i int, g *grammar, name string, args []Word, in context
 		return
 	}
 	if name == "npx" || name == "bunx" || name == "pnpx" {
-		p.rest = slices.Clone(p.rest)
-		p.rest[0].Text = withoutVersion(p.rest[0].Text)
+		if bare := withoutVersion(p.rest[0].Text); bare != p.rest[0].Text {
+			p.rest = slices.Clone(p.rest)
+			p.rest[0].Text = bare
+		}
 	}
 	if g.shell && !(name == "watch" && (p.has("x") || p.has("exec"))) {
 		w.inner(i, joined(p.rest), in)
