@@ -34,6 +34,9 @@ type Places struct {
 	// on, and why, before they are written; an error keeps them from it. It may
 	// be nil.
 	Applying func(digest, why string) error
+	// ReadOnly is for commands that only look: nothing is written, locked or
+	// made, and what a node would do with an edit is only said.
+	ReadOnly bool
 }
 
 // Store reads the rules of all layers and gives out the policy that holds. It
@@ -163,11 +166,13 @@ func (s *Store) look() {
 // settle brings the user's edited rules and the applied ones together.
 func (s *Store) settle() {
 	s.appliedErr = nil
-	lock, err := lockApplied(s.places.State)
-	if err != nil {
-		s.appliedErr = err
-	} else {
-		defer lock.Close()
+	if !s.places.ReadOnly {
+		lock, err := lockApplied(s.places.State)
+		if err != nil {
+			s.appliedErr = err
+		} else {
+			defer lock.Close()
+		}
 	}
 	defer s.stampApplied()
 	edited, def := flatten(s.user.good)
@@ -277,7 +282,7 @@ func (s *Store) lastApplied() (rules []*rule, def *ask.Verdict, links []Link, by
 }
 
 func (s *Store) save(by, why string) {
-	if s.appliedErr != nil {
+	if s.appliedErr != nil || s.places.ReadOnly {
 		return
 	}
 	if err := writeApplied(s.places.State, appliedOf(s.ratchet.rules, s.ratchet.def, s.ratchet.links, by), s.applying(why)); err != nil {

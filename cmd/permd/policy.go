@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"permd/ask"
 	"permd/policy"
 	"permd/policy/paths"
 	"permd/session"
@@ -26,31 +28,22 @@ func (a *app) store(d session.Dirs) *policy.Store {
 	return policy.OpenStore(a.places(d))
 }
 
-// looking returns the rules in force for a command that only looks. Before
-// any rules were applied it reads the files itself: the first load by a node
-// is what applies them, and looking must not.
+// looking returns the rules in force for a command that only looks: as a node
+// would judge now, and without writing anything. What is wrong with the files
+// is told, since a node goes on with the last rules that were good.
 func (a *app) looking(d session.Dirs) (func(project string) *policy.Policy, error) {
-	if _, err := os.Stat(filepath.Join(d.State, "policy-applied")); err == nil {
-		return a.store(d).Policy, nil
-	}
-	list, err := ruleFiles(d)
-	if err != nil {
-		return nil, err
-	}
-	var files []*policy.File
-	for _, f := range list {
-		b, err := os.ReadFile(f.name)
-		if err != nil {
-			return nil, &exitError{2, err}
+	p := a.places(d)
+	p.ReadOnly = true
+	s := policy.OpenStore(p)
+	told := map[string]bool{}
+	return func(project string) *policy.Policy {
+		rules := s.Policy(project)
+		if err := s.Problem(); err != nil && !told[err.Error()] {
+			told[err.Error()] = true
+			fmt.Fprintln(a.err, "permd: "+ask.Visible(err.Error()))
 		}
-		file, err := policy.Decode(f.name, b, f.layer)
-		if err != nil {
-			return nil, &exitError{1, err}
-		}
-		files = append(files, file)
-	}
-	p := policy.Compile(files...)
-	return func(string) *policy.Policy { return p }, nil
+		return rules
+	}, nil
 }
 
 type ruleFile struct {
