@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"permd/ask"
 	"permd/policy"
+	"permd/policy/paths"
+	"permd/session"
 )
 
 // checked is what was found in rule files.
@@ -36,7 +39,8 @@ func policyCheck(a *app) *cobra.Command {
 		Long: "check reads the rules in force, or the files given. A fault keeps a file from counting: an\n" +
 			"unknown key, a rule that can never match or cannot be enforced, a wrong example. A warning is\n" +
 			"about a rule that does something else than it looks: it is shadowed by another one, repeats\n" +
-			"it, is wider than anybody means, or its exception swallows it or never matches.\n\n" +
+			"it, is wider than anybody means, or its exception swallows it or never matches; or about\n" +
+			"rules in force that wait for you: an edit to be applied, a project's file to be trusted.\n\n" +
 			"Exit codes: 0 no fault, 1 faults, or with --strict warnings, 2 a file cannot be read.",
 		Example: "  permd policy check\n" +
 			"  permd policy check --strict team.toml",
@@ -64,6 +68,9 @@ func policyCheck(a *app) *cobra.Command {
 				return err
 			}
 			faults, warnings := policy.Lint(texts...)
+			if len(args) == 0 {
+				warnings = append(warnings, a.waiting(d)...)
+			}
 			if asJSON {
 				out := checked{Files: len(files), Faults: []ruleFinding{}, Warnings: []ruleFinding{}}
 				for _, p := range faults {
@@ -98,4 +105,29 @@ func policyCheck(a *app) *cobra.Command {
 	c.Flags().BoolVar(&strict, "strict", false, "take warnings for faults")
 	c.Flags().StringVar(&layer, "layer", layer, "whose rules the files given are: managed, user or project")
 	return c
+}
+
+// waiting is what of the rules in force does not hold until a person says so.
+func (a *app) waiting(d session.Dirs) (out []policy.Warning) {
+	where := a.places(d)
+	where.ReadOnly = true
+	s := policy.OpenStore(where)
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil
+	}
+	project, _ := policy.ProjectDir(cwd, d.Home, paths.Disk{})
+	rules := s.Policy(project)
+	if s.Pending() != nil {
+		out = append(out, policy.Warning{Kind: "waiting", Problem: policy.Problem{File: userRules(d), Line: 1, Col: 1,
+			Text: "an edit that loosens waits, and the old rules hold until then; look at it with: permd policy apply"}})
+	}
+	if u := rules.Untrusted(); u != nil {
+		text := fmt.Sprintf("%d rules that allow count for nothing until you trust this file; look at it with: permd trust", u.Rules)
+		if u.Changed {
+			text = "it has changed since you trusted it: " + text
+		}
+		out = append(out, policy.Warning{Kind: "untrusted", Problem: policy.Problem{File: u.File, Line: 1, Col: 1, Text: text}})
+	}
+	return out
 }
