@@ -19,6 +19,9 @@ import (
 //	serving_started, _stopped it takes asks of others, or no longer
 //	relay_started             it relays to a target; to another one before: no longer
 //	relay_stopped             it relays no longer; of another target: nothing
+//	request_created           so it does; where nobody can answer no other
+//	                          record says so, and then these end it:
+//	parent_lost, no_serving_session, waiting, unavailable
 //	node.ended, log.head closing, log.resumed unclean
 //	                          every session of that node ends
 //	child.gone                if that child's node relays to the writer, its
@@ -46,6 +49,8 @@ type Session struct {
 	Parent  string
 	FoundBy string
 	Since   time.Time
+	// ByAsks: that it relays is known from its asks alone.
+	ByAsks bool
 	// Serving says that it takes asks of others.
 	Serving bool
 	// Lost is when others saw it go without a word of its own; zero: it did not.
@@ -74,7 +79,8 @@ type Relay struct {
 // Events are the beginnings of the names of all events that a tree takes.
 func Events() []string {
 	return []string{"session.", "node.", "child.gone", "log.", "forwarded_permission.serving_", "forwarded_permission.relay_",
-		"forwarded_permission.parent_lost", "forwarded_permission.no_serving_session"}
+		"forwarded_permission.parent_lost", "forwarded_permission.no_serving_session",
+		string(review.RequestCreated), string(review.AskWaiting), string(review.AskUnavailable)}
 }
 
 // Add takes a record and says what it changed, if anything.
@@ -112,7 +118,9 @@ func (t *Tree) Add(r *review.Record) (Change, bool) {
 		c.Text = "no longer takes asks of others"
 	case review.RelayStarted:
 		s := t.place(r)
+		s.ByAsks = false
 		if s.Parent == r.Field(review.KeyTargetSession) {
+			s.FoundBy = r.Field(review.KeyFoundBy)
 			return c, false
 		}
 		t.stop(s, when, false)
@@ -121,6 +129,21 @@ func (t *Tree) Add(r *review.Record) (Change, bool) {
 		if s.FoundBy != "" {
 			c.Text += ", found by " + ask.VisibleLine(s.FoundBy)
 		}
+	case review.RequestCreated:
+		who := acting(r)
+		s := t.placeOf(r.Writer, who)
+		c.Session = ask.VisibleLine(who)
+		if s.Parent == r.Field(review.KeyTargetSession) || s.Parent != "" && !s.ByAsks {
+			return c, false
+		}
+		t.stop(s, when, false)
+		s.Parent, s.Since, s.ByAsks = r.Field(review.KeyTargetSession), when, true
+		c.Text = "relays to " + target + ", as its ask says"
+	case review.AskWaiting, review.AskUnavailable:
+		if len(r.Path) > 0 || r.By != nil && r.By.Kind == ask.KindForwarded || !t.asksNoMore(r.Writer, r.Session, "", when) {
+			return c, false
+		}
+		c.Text = "no longer relays: its ask was not sent on"
 	case review.RelayStopped:
 		s := t.place(r)
 		if s.Parent == "" || s.Parent != r.Field(review.KeyTargetSession) {
@@ -145,9 +168,11 @@ func (t *Tree) Add(r *review.Record) (Change, bool) {
 		c.Text = because("sees the node "+ask.VisibleLine(r.Field(review.KeyNode))+" below it go", r.Field(review.KeyMessage))
 	case review.ParentLost:
 		lost := r.Field(review.KeyTargetSession)
+		t.asksNoMore(r.Writer, acting(r), lost, when)
 		t.lose(func(p place) bool { return p.session == lost && p.node != r.Writer }, when)
 		c.Text = because("loses "+target+" while an ask is with it", r.Field(review.KeyMessage))
 	case review.NoServingSession:
+		t.asksNoMore(r.Writer, acting(r), r.Field(review.KeyTargetSession), when)
 		c.Text = "finds that " + target + " does not serve (" + ask.VisibleLine(r.Field(review.KeyServingState)) + ")"
 	default:
 		return c, false
@@ -156,14 +181,16 @@ func (t *Tree) Add(r *review.Record) (Change, bool) {
 }
 
 // place gives the session that a record is about, at the node that wrote it.
-func (t *Tree) place(r *review.Record) *Session {
-	p := place{r.Writer, r.Session}
+func (t *Tree) place(r *review.Record) *Session { return t.placeOf(r.Writer, r.Session) }
+
+func (t *Tree) placeOf(node, session string) *Session {
+	p := place{node, session}
 	s := t.places[p]
 	if s == nil {
 		if t.places == nil {
 			t.places = map[place]*Session{}
 		}
-		s = &Session{ID: r.Session, Node: r.Writer}
+		s = &Session{ID: session, Node: node}
 		t.places[p] = s
 	}
 	return s
@@ -177,7 +204,18 @@ func (t *Tree) stop(s *Session, when time.Time, lost bool) {
 		}
 		t.ended(Relay{s.ID, s.Node, s.Parent, s.Since, to, lost})
 	}
-	s.Parent, s.FoundBy, s.Since = "", "", time.Time{}
+	s.Parent, s.FoundBy, s.Since, s.ByAsks = "", "", time.Time{}, false
+}
+
+// asksNoMore ends a relay that is known from asks alone; to a target, or any
+// for "".
+func (t *Tree) asksNoMore(node, session, target string, when time.Time) bool {
+	s := t.places[place{node, session}]
+	if s == nil || !s.ByAsks || target != "" && s.Parent != target {
+		return false
+	}
+	t.stop(s, when, false)
+	return true
 }
 
 func (t *Tree) end(node, session string, when time.Time, lost bool) bool {

@@ -157,6 +157,41 @@ func TestTree(t *testing.T) {
 			l.begins(20, "c", "lead")
 			l.relays(22, "b", "sub", "lead")
 		}, "lead@a+? lead@c+ sub@b>lead", "sub>lead 2-8, sub>lead 22-…"},
+		{"known by its asks alone", func(l *logs) {
+			l.begins(0, "a", "lead")
+			l.begins(1, "b", "sub")
+			l.add(3, "b", review.RequestCreated, nil, "session=sub", "ask=a", "targetSessionId=lead")
+			l.add(5, "b", review.RequestCreated, nil, "session=sub", "ask=b", "targetSessionId=lead")
+		}, "lead@a+ sub@b>lead+", "sub>lead 3-…"},
+		{"its asks go elsewhere", func(l *logs) {
+			l.add(3, "b", review.RequestCreated, nil, "session=sub", "ask=a", "targetSessionId=lead")
+			l.add(5, "b", review.RequestCreated, nil, "session=sub", "ask=b", "targetSessionId=other")
+		}, "sub@b>other!", "sub>lead 3-5, sub>other 5-…"},
+		{"its ask is answered at home", func(l *logs) {
+			l.add(3, "b", review.RequestCreated, nil, "session=sub", "ask=a", "targetSessionId=lead")
+			l.add(4, "b", review.ForwardedPrompted, nil, "session=x", "ask=c", "via=x@n")
+			l.add(4, "b", review.AskWaiting, nil, "session=other", "ask=d")
+			l.add(5, "b", review.AskWaiting, nil, "session=sub", "ask=b")
+		}, "sub@b", "sub>lead 3-5"},
+		{"the parent of its ask is lost", func(l *logs) {
+			l.add(3, "b", review.RequestCreated, nil, "session=sub", "ask=a", "targetSessionId=lead")
+			l.add(4, "b", review.ParentLost, nil, "session=sub", "ask=a", "targetSessionId=other")
+			l.add(5, "b", review.ParentLost, nil, "session=sub", "ask=a", "targetSessionId=lead")
+		}, "sub@b", "sub>lead 3-5"},
+		{"who relays for one below relays itself", func(l *logs) {
+			l.add(3, "m", review.RequestCreated, nil, "session=sub", "ask=a", "via=sub@b", "responderSessionId=mid", "targetSessionId=lead")
+		}, "mid@m>lead!", "mid>lead 3-…"},
+		{"an ask on the way does not end what is told", func(l *logs) {
+			l.relays(2, "b", "sub", "lead")
+			l.add(3, "b", review.RequestCreated, nil, "session=sub", "ask=a", "targetSessionId=elsewhere")
+			l.add(4, "b", review.AskWaiting, nil, "session=sub", "ask=b")
+		}, "sub@b>lead!", "sub>lead 2-…"},
+		{"told after its asks", func(l *logs) {
+			l.add(3, "b", review.RequestCreated, nil, "session=sub", "ask=a", "targetSessionId=lead")
+			l.relays(5, "b", "sub", "lead")
+			l.add(6, "b", review.AskWaiting, nil, "session=sub", "ask=b")
+			l.relaysNot(9, "b", "sub", "lead")
+		}, "sub@b", "sub>lead 3-9"},
 		{"a head in the middle ends nothing", func(l *logs) {
 			l.begins(0, "a", "lead")
 			l.add(6, "a", review.LogHead, nil)
