@@ -219,7 +219,7 @@ const maxReasons = 64
 func (j *judge) reason(r Reason) {
 	if len(j.result.Reasons) < maxReasons || r.Verdict == ask.Deny && len(j.result.Reasons) < 4*maxReasons {
 		if j.result.Reasons == nil {
-			j.result.Reasons = make([]Reason, 0, max(len(j.units), 1))
+			j.result.Reasons = make([]Reason, 0, min(max(len(j.subjects), 1), 16))
 		}
 		j.result.Reasons = append(j.result.Reasons, r)
 	}

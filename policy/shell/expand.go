@@ -22,8 +22,9 @@ func (k *walker) param(o *builder, p *syntax.ParamExp, c *context, quoted, alone
 	case v.Lit:
 		o.doubt("a variable that may be several words")
 	case v.Glob() != "" && alone:
-		v.Split = !quoted
-		o.whole = &v
+		whole := v
+		whole.Split = !quoted
+		o.whole = &whole
 		o.b.WriteString(v.Text)
 		return
 	case v.Open == OpenCount:

@@ -166,18 +166,21 @@ func (w *walker) chain(all []single, c *context) {
 }
 
 func (w *walker) pipeline(all []single, c *context) {
-	if len(all) > 1 {
-		last := len(all) - 1
-		w.floor("a pipe")
-		left, right := *c, *c
-		n := len(w.script.Units)
-		w.pipeline(all[:last], &left)
-		right.fed, right.piped, right.stdin = true, true, w.printed(n)
-		w.single(&all[last], &right)
-		c.afterPipe(&right)
+	if len(all) == 1 {
+		w.single(&all[0], c)
 		return
 	}
-	w.single(&all[0], c)
+	w.floor("a pipe")
+	d := *c
+	for i := range all {
+		n := len(w.script.Units)
+		w.single(&all[i], &d)
+		if i+1 < len(all) {
+			d = *c
+			d.fed, d.piped, d.stdin = true, true, w.printed(n)
+		}
+	}
+	c.afterPipe(&d)
 }
 
 func (w *walker) single(s *single, c *context) {

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"slices"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -120,7 +121,7 @@ func (c *context) moved(before *context) bool {
 // loop walks what runs again and again.
 func (w *walker) loop(cond, body []*syntax.Stmt, c *context) {
 	d := *c
-	for name, counts := range assigned(cond, body) {
+	for name, counts := range w.assigned(cond, body) {
 		if b := d.vars.find(name); counts && b != nil && w.counts(name, &d) {
 			d.bind(name, Word{Open: OpenCount})
 		} else {
@@ -137,9 +138,25 @@ func (w *walker) loop(cond, body []*syntax.Stmt, c *context) {
 	c.join(&d)
 }
 
+// maySet reports whether a text may set a variable other than by a loop.
+func maySet(text string) bool {
+	if strings.Count(text, "for") > 1 {
+		return true
+	}
+	for _, s := range [...]string{"=", "++", "--", "read", "unset", "mapfile", "getopts", "printf", "wait", "let"} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // assigned are the variables that statements set anywhere, and whether each
 // is only set to numbers.
-func assigned(lists ...[]*syntax.Stmt) map[string]bool {
+func (w *walker) assigned(lists ...[]*syntax.Stmt) map[string]bool {
+	if !maySet(w.src) {
+		return nil
+	}
 	var out map[string]bool
 	add := func(name string, counts bool) {
 		if out == nil {
@@ -215,18 +232,19 @@ func (w *walker) forClause(x *syntax.ForClause, c *context) {
 	if !localName(name) {
 		w.doubt("it sets " + name)
 	}
-	var items []Word
+	items := make([]Word, 0, len(it.Items))
 	literal := len(it.Items) > 0
 	for _, item := range it.Items {
 		w.within(item, c)
 		v := w.word(item, c)
-		list := []Word{v}
+		from := len(items)
+		items = append(items, v)
 		if v.Why() == "a brace expansion" && !v.Settled() {
 			if some := w.braced(item, c); some != nil {
-				list = some
+				items = append(items[:from], some...)
 			}
 		}
-		for _, v := range list {
+		for _, v := range items[from:] {
 			if !v.Unknown() {
 				w.set(name, v.Text)
 			}
@@ -235,7 +253,6 @@ func (w *walker) forClause(x *syntax.ForClause, c *context) {
 			}
 			literal = literal && (v.Lit || v.Glob() != "")
 		}
-		items = append(items, list...)
 	}
 	if !literal || len(items) > maxItems || w.rounds+len(items) > maxRounds {
 		d := *c
@@ -245,7 +262,7 @@ func (w *walker) forClause(x *syntax.ForClause, c *context) {
 		return
 	}
 	w.rounds += len(items)
-	names := assigned(x.Do)
+	names := w.assigned(x.Do)
 	delete(names, name)
 	d := *c
 	for i, v := range items {

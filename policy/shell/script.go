@@ -167,6 +167,16 @@ type Reader struct {
 	walker walker
 	words  []Word
 	used   int
+	extras []extra
+}
+
+// extra keeps x for a word.
+func (r *Reader) extra(x extra) *extra {
+	if len(r.extras) == cap(r.extras) {
+		r.extras = make([]extra, 0, 16)
+	}
+	r.extras = append(r.extras, x)
+	return &r.extras[len(r.extras)-1]
 }
 
 // Read is as the function of that name; what it returns is valid until the
@@ -194,7 +204,7 @@ func (r *Reader) reset() {
 	if cap(units) <= kept && cap(redirs) <= kept && cap(assigns) <= kept {
 		r.script.Units, r.script.Redirs, r.script.Assigns = units[:0], redirs[:0], assigns[:0]
 	}
-	r.used = 0
+	r.used, r.extras = 0, r.extras[:0]
 }
 
 // room returns an empty list of words with room for n.
@@ -221,6 +231,9 @@ func clean(name string) string {
 // feed suspects the literal texts that a shell may get on standard input.
 func (w *walker) feed() {
 	feeds := w.feeds
+	for _, i := range w.echoes {
+		feeds = append(feeds, joined(w.script.Units[i].Words[1:]))
+	}
 	for _, text := range feeds {
 		w.inner(-1, text, context{dir: path.Clean("/" + w.env.Cwd), lost: true, outer: -1, guess: true})
 	}

@@ -21,6 +21,7 @@ type walker struct {
 	vars map[string][]string
 	// feeds are literal texts that a shell reading standard input might get.
 	feeds     []string
+	echoes    []int // units that print such texts
 	wantFeeds bool
 	// guessed are the words from which on a command was suspected: each is
 	// suspected once, or two guesses at every step would double the work.
@@ -194,12 +195,7 @@ func (w *walker) binary(x *syntax.BinaryCmd, c *context) {
 	switch x.Op {
 	case syntax.Pipe, syntax.PipeAll:
 		w.floor("a pipe")
-		left, right := *c, *c
-		n := len(w.script.Units)
-		w.stmt(x.X, &left)
-		right.fed, right.piped, right.stdin = true, true, w.printed(n)
-		w.stmt(x.Y, &right)
-		c.afterPipe(&right)
+		w.pipe(x, c)
 	case syntax.AndStmt:
 		w.floor("several commands")
 		w.stmt(x.X, c)
@@ -219,6 +215,31 @@ func (w *walker) binary(x *syntax.BinaryCmd, c *context) {
 		}
 		c.join(&right)
 	}
+}
+
+// pipe walks a pipeline, without going down into it once for each part.
+func (w *walker) pipe(x *syntax.BinaryCmd, c *context) {
+	parts := []*syntax.Stmt{x.Y}
+	first := x.X
+	for {
+		b, ok := first.Cmd.(*syntax.BinaryCmd)
+		if !ok || b.Op != syntax.Pipe && b.Op != syntax.PipeAll || len(first.Redirs) > 0 || first.Negated || first.Background || first.Coprocess || first.Disown {
+			break
+		}
+		parts, first = append(parts, b.Y), b.X
+	}
+	parts = append(parts, first)
+	d := *c
+	for i := len(parts) - 1; i >= 0; i-- {
+		n := len(w.script.Units)
+		w.stmt(parts[i], &d)
+		if i == 0 {
+			break
+		}
+		d = *c
+		d.fed, d.piped, d.stdin = true, true, w.printed(n)
+	}
+	c.afterPipe(&d)
 }
 
 // printed is the text that unit n, the only one since, writes, "" when it is not
@@ -254,7 +275,7 @@ func leaves(s *syntax.Stmt) bool {
 
 // within finds the commands that expansions in n would run.
 func (w *walker) within(n syntax.Node, c *context) {
-	if word, ok := n.(*syntax.Word); ok && inert(word) {
+	if word, ok := n.(*syntax.Word); ok && (inert(word) || usesOnly(word.Parts)) {
 		return
 	}
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -282,6 +303,26 @@ func (w *walker) loose(word *syntax.Word, c *context) Word {
 		w.doubt(v.Why())
 	}
 	return v
+}
+
+// usesOnly reports whether parts are text and plain variables.
+func usesOnly(parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+		case *syntax.DblQuoted:
+			if !usesOnly(p.Parts) {
+				return false
+			}
+		case *syntax.ParamExp:
+			if !plainParam(p) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 func inert(word *syntax.Word) bool {
@@ -388,7 +429,11 @@ func (w *walker) call(x *syntax.CallExpr, c *context) {
 			if !v.Settled() && doubt == "" {
 				doubt = v.Why()
 			}
-			words = append(words, split(v)...)
+			if v.Lit {
+				words = append(words, v)
+			} else {
+				words = append(words, split(v)...)
+			}
 			continue
 		}
 		if !v.Lit {
@@ -457,7 +502,11 @@ func (w *walker) set(name, value string) {
 		w.vars = map[string][]string{}
 	}
 	const most = 8
-	if v := w.vars[name]; len(v) < most && !slices.Contains(v, value) {
+	v := w.vars[name]
+	if v == nil {
+		v = make([]string, 0, 4)
+	}
+	if len(v) < most && !slices.Contains(v, value) {
 		w.vars[name] = append(v, value)
 	} else if len(v) > 0 && v[len(v)-1] != value && slices.Contains(v, value) {
 		v = slices.DeleteFunc(v, func(s string) bool { return s == value })

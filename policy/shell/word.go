@@ -177,11 +177,35 @@ func (k *walker) word(w *syntax.Word, c *context) Word {
 			}
 		}
 	}
+	if v, ok := k.known(w, c); ok {
+		return v
+	}
 	var o builder
 	for i, part := range w.Parts {
 		k.part(&o, part, c, i == 0, false, len(w.Parts) == 1)
 	}
 	return k.finish(&o, w)
+}
+
+// known is word for "$name" of a variable whose value is text.
+func (k *walker) known(w *syntax.Word, c *context) (Word, bool) {
+	if len(w.Parts) != 1 {
+		return Word{}, false
+	}
+	q, ok := w.Parts[0].(*syntax.DblQuoted)
+	if !ok || len(q.Parts) != 1 || q.Dollar {
+		return Word{}, false
+	}
+	p, ok := q.Parts[0].(*syntax.ParamExp)
+	if !ok {
+		return Word{}, false
+	}
+	v, ok := k.value(p, c)
+	if !ok || !v.Lit || strings.ContainsRune(v.Text, unknown) {
+		return Word{}, false
+	}
+	src := unescapeDouble(k.src[q.Left.Offset()+1 : q.Right.Offset()])
+	return Word{Text: v.Text, Lit: true, Quoted: true, x: k.reader.extra(extra{why: "a variable", src: src})}, true
 }
 
 func (k *walker) finish(o *builder, w *syntax.Word) Word {
@@ -224,7 +248,7 @@ func (k *walker) finish(o *builder, w *syntax.Word) Word {
 			}
 		}
 	}
-	out.x = &x
+	out.x = k.reader.extra(x)
 	return out
 }
 

@@ -117,7 +117,7 @@ func (w *walker) unwrap(i int, c context) {
 			w.afterDashes(args, in)
 		}
 	case "echo", "printf":
-		w.feeds = append(w.feeds, joined(args))
+		w.echoes = append(w.echoes, i)
 	}
 }
 
