@@ -54,7 +54,9 @@ func touched(u *shell.Unit) (touches []touch, reads bool) {
 
 func otherTouched(u *shell.Unit) []touch {
 	name, args := u.Name(), u.Words[1:]
-	if name == "" || shell.IsWrapper(name) || readers[name] != nil && readers[name].text {
+	// The words of go are text only where it reads: it builds into files, and
+	// works in the directory that it is told.
+	if name == "" || shell.IsWrapper(name) || readers[name] != nil && readers[name].text && name != "go" {
 		return nil
 	}
 	var out []touch
@@ -124,8 +126,8 @@ func appendOption(out []touch, w shell.Word) []touch {
 		}
 		return out
 	}
-	if len(s) > 2 && s[1] != '-' && pathLike(s[2:]) {
-		w.Text = s[2:]
+	if len(s) > 2 && s[1] != '-' && strings.ContainsAny(s[2:], "./~") {
+		w.Text = strings.TrimPrefix(s[2:], "@")
 		return append(out, touch{word: w, how: accessAny})
 	}
 	return out
@@ -137,11 +139,6 @@ func messageOption(name string) bool {
 		return true
 	}
 	return false
-}
-
-// pathLike reports whether s can only be a path.
-func pathLike(s string) bool {
-	return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") || s == ".." || s == "~"
 }
 
 // appendOperand finds the files that an operand may name: itself, and what
@@ -166,7 +163,7 @@ func appendOperand(out []touch, w shell.Word, how access) []touch {
 	}
 	if name, value, ok := strings.Cut(s, "="); ok && name != "" {
 		value = strings.TrimPrefix(value, "@")
-		if pathLike(value) || strings.HasPrefix(s[len(name)+1:], "@") && value != "" {
+		if value != "" {
 			w.Text = value
 			out = append(out, touch{word: w, how: how})
 		}
