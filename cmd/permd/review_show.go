@@ -21,7 +21,7 @@ func reviewShow(a *app) *cobra.Command {
 		Short: "Tell the whole story of one ask, over all sessions that it passed",
 		Long: "show prints who asked for what, over which sessions it went, who could answer, who\n" +
 			"answered, also late, who decided, and what came of it, as a timeline. ASK is the ask's\n" +
-			"id or the end of it. Times are apart by the clock of the machine's boot, which setting\n" +
+			"id or the end of it, or the client's own id of the call. Times are apart by the clock of the machine's boot, which setting\n" +
 			"the wall clock does not move.\n\n" +
 			"Exit codes: 0 told, 1 no such ask, 2 used wrongly or not readable.",
 		Args: cobra.ExactArgs(1),
@@ -52,6 +52,11 @@ func tellAsk(dir, end string) (*story.Ask, error) {
 	}
 	if _, err := os.Stat(dir); err != nil {
 		return nil, err
+	}
+	if id, err := askOfCall(dir, end); err != nil {
+		return nil, err
+	} else if id != "" {
+		end = id
 	}
 	var b story.Builder
 	var ids []string
@@ -92,6 +97,18 @@ func tellAsk(dir, end string) (*story.Ask, error) {
 		}
 	}
 	return b.Ask(ids[0]), nil
+}
+
+// askOfCall gives the ask about a call that the client has named so, "" if
+// there is none. A client that names two calls alike is told of the last.
+func askOfCall(dir, call string) (id string, err error) {
+	err = review.Scan(dir, review.Filter{Text: call}, func(r review.Record) error {
+		if r.Err == nil && r.Ask != "" && r.Action != nil && r.Action.Call == call {
+			id = r.Ask
+		}
+		return nil
+	})
+	return id, err
 }
 
 func sortedKeys(m map[string]bool) (out []string) {

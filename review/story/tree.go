@@ -118,13 +118,14 @@ func (t *Tree) Add(r *review.Record) (Change, bool) {
 		c.Text = "no longer takes asks of others"
 	case review.RelayStarted:
 		s := t.place(r)
-		s.ByAsks = false
-		if s.Parent == r.Field(review.KeyTargetSession) {
-			s.FoundBy = r.Field(review.KeyFoundBy)
-			return c, false
+		switch {
+		case s.Parent != r.Field(review.KeyTargetSession):
+			t.stop(s, when, false)
+			s.Parent, s.Since = r.Field(review.KeyTargetSession), when
+		case !s.ByAsks:
+			return c, false // told twice
 		}
-		t.stop(s, when, false)
-		s.Parent, s.FoundBy, s.Since = r.Field(review.KeyTargetSession), r.Field(review.KeyFoundBy), when
+		s.FoundBy, s.ByAsks = r.Field(review.KeyFoundBy), false
 		c.Text = "relays to " + target
 		if s.FoundBy != "" {
 			c.Text += ", found by " + ask.VisibleLine(s.FoundBy)

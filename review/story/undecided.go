@@ -19,14 +19,16 @@ type writersAsk struct{ writer, ask string }
 func UndecidedEvents() []string {
 	var out []string
 	for _, n := range []review.Name{review.Effect, review.RanUngated, review.RanOther, review.AskAutoApproved, review.AskApproved,
-		review.AskSessionApproved, review.ResponseReceived, review.Released, review.AskWaiting, review.AskObserved, review.HandedToClientDialog} {
+		review.AskSessionApproved, review.ResponseReceived, review.Released, review.AskWaiting, review.AskObserved, review.HandedToClientDialog,
+		review.ForwardedApproved, review.ForwardedAutoApproved} {
 		out = append(out, string(n))
 	}
 	return out
 }
 
 // Add takes a record, in the order of [review.Scan], and says whether it tells
-// of something that was run without an allow at the asker's node before. What
+// of something that was run without an allow before: at the asker's node, or of
+// one above it for that node, whose own record of it may have died with it. What
 // was left to the client counts as decided when the record names the client's
 // dialog, or an answer of ours that it took; not while permd was paused, and not
 // in a session that it only observes. r gets the action if its own record lacks it.
@@ -55,11 +57,18 @@ func (u *Undecided) Add(r *review.Record) bool {
 		if r.Verdict == nil || *r.Verdict != ask.Allow {
 			return false
 		}
-	case review.AskAutoApproved, review.AskApproved, review.AskSessionApproved, review.Released:
+	case review.AskAutoApproved, review.AskApproved, review.AskSessionApproved, review.Released,
+		review.ForwardedApproved, review.ForwardedAutoApproved:
 	default:
 		return false
 	}
-	if r.Ask != "" && len(r.Path) == 0 {
+	if len(r.Path) > 0 {
+		if r.Event == review.ResponseReceived || r.Event == review.Released {
+			return false // of a node between
+		}
+		k.writer = r.Path[0].Node
+	}
+	if r.Ask != "" {
 		if u.allowed == nil {
 			u.allowed = map[writersAsk]bool{}
 		}

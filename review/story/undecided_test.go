@@ -41,6 +41,15 @@ func TestUndecided(t *testing.T) {
 			l.add(0, "n", review.AskApproved, desk, own, a, yes, "via=s@x")
 			ran(l)
 		}, 1},
+		{"an allow of the parent that its node had no time to record", func(l *logs) {
+			l.add(0, "m", review.ForwardedApproved, desk, own, a, yes, "via=s@n")
+			ran(l)
+		}, 0},
+		{"inside one process", func(l *logs) { l.add(0, "n", review.AskApproved, desk, own, a, yes, "via=s@n"); ran(l) }, 0},
+		{"passed on by a node between", func(l *logs) {
+			l.add(0, "m", review.ResponseReceived, through(desk, "lead"), own, a, yes, "via=s@n")
+			ran(l)
+		}, 1},
 		{"twice on one allow", func(l *logs) { l.add(0, "n", review.AskApproved, desk, own, a, yes); ran(l); ran(l) }, 1},
 		{"an effect of no ask", func(l *logs) { l.add(9, "n", review.Effect, nil, own, "effect=ran") }, 1},
 	} {
