@@ -16,10 +16,12 @@ import (
 // option, no program, no path that would have to be judged.
 
 const (
-	maxMatches  = 256  // files that the patterns of one action may match
-	listBudget  = 4096 // names looked at for that
-	unreadText  = "part of it cannot be read"
-	tooDeepText = "too many commands that start each other"
+	maxMatches    = 256  // files that the patterns of one action may match
+	listBudget    = 4096 // names looked at for that
+	mayBeMore     = " where an option or a file may stand"
+	filesNotKnown = "which files the pattern matches is not known"
+	unreadText    = "part of it cannot be read"
+	tooDeepText   = "too many commands that start each other"
 )
 
 // sureWords returns the words that a command gets, the names of files in the
@@ -44,7 +46,7 @@ func (j *judge) sureWords(u *shell.Unit, words []shell.Word) (sure []shell.Word,
 	}
 	if u.More {
 		if d := readers[readerName(u)]; d == nil || !d.words {
-			return words, "the words that " + u.Via + " adds where an option or a file may stand"
+			return words, "the words that " + u.Via + " adds" + mayBeMore
 		}
 		words = append(slices.Clip(words), shell.Further(open, "the words that "+u.Via+" adds"))
 	}
@@ -107,7 +109,7 @@ func standardInput(s string) bool {
 func openAt(u *shell.Unit, words []shell.Word, i int) string {
 	w, name := &words[i], u.Name()
 	d := readers[readerName(u)]
-	where := w.Why() + " where an option or a file may stand"
+	where := w.Why() + mayBeMore
 	switch {
 	case name == "test" || name == "[":
 		return openInTest(words, i)
@@ -199,20 +201,20 @@ func testRuns(words []shell.Word) bool {
 
 // filesOf returns the names that the pattern w matches where u runs.
 func (j *judge) filesOf(u *shell.Unit, w *shell.Word) (names []shell.Word, why string) {
-	const notKnown = "which files the pattern matches is not known"
 	lister, ok := j.in.View.(paths.Lister)
 	if !ok || j.in.Node != Origin || u.Remote || strings.Contains(w.Glob(), "[[") || strings.Contains(w.Glob(), "[=") || strings.Contains(w.Glob(), "[.") {
-		return nil, notKnown
+		return nil, filesNotKnown
 	}
 	glob := strings.ReplaceAll(w.Glob(), "[!", "[^")
 	dirs := []string{"/"}
 	rel := !strings.HasPrefix(glob, "/")
 	if rel {
 		if u.Lost {
-			return nil, notKnown
+			return nil, filesNotKnown
 		}
 		dirs = append([]string{u.Dir}, u.Alts...)
 	}
+	unmatched := false // the pattern stays as it is
 	g := globber{j: j, lister: lister, segments: strings.Split(strings.TrimPrefix(glob, "/"), "/")}
 	for _, dir := range dirs {
 		prefix := ""
@@ -221,12 +223,10 @@ func (j *judge) filesOf(u *shell.Unit, w *shell.Word) (names []shell.Word, why s
 		}
 		found := len(g.out)
 		g.walk(dir, prefix, 0)
-		if len(g.out) == found { // the pattern stays as it is
-			g.out = append(g.out, w.Text)
-		}
+		unmatched = unmatched || len(g.out) == found
 	}
 	if g.failed {
-		return nil, notKnown
+		return nil, filesNotKnown
 	}
 	for _, n := range g.out {
 		switch {
@@ -236,6 +236,12 @@ func (j *judge) filesOf(u *shell.Unit, w *shell.Word) (names []shell.Word, why s
 			return nil, "a file that the pattern matches has a name that the shell would split"
 		}
 		names = append(names, shell.Word{Text: n, Lit: true})
+	}
+	if unmatched { // what the program makes of it is its own
+		if strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") {
+			return nil, filesNotKnown
+		}
+		names = append(names, shell.Word{Text: w.Text, Lit: true, Split: true})
 	}
 	return names, ""
 }

@@ -141,7 +141,7 @@ func (j *judge) addWord(w *shell.Word, dir string, alts []string, lost bool, s s
 		j.named[at] = true
 	}
 	rel := !strings.HasPrefix(w.Text, "/")
-	s.blur = w.Open > shell.OpenCount || w.Open == shell.OpenCount && w.Head() != "" || lost && rel
+	s.blur = w.Open > shell.OpenCount || w.Open == shell.OpenCount && w.Head() != "" || lost && rel || w.Lit && w.Split
 	j.addPath(w.Text, dir, s)
 	if rel && !s.light {
 		for _, alt := range alts {
@@ -201,8 +201,8 @@ func (j *judge) splitUnit(i, starts int) {
 	if len(words) != len(u.Words) {
 		s.words = words
 	}
-	if u.Remote && !u.Guess && u.Words[0].Lit && !strings.HasPrefix(u.Doubt, "it ") {
-		s.why = "" // what starts it is judged; of this the program is known
+	if u.Remote {
+		s.why = elsewhere(u, s.why)
 	}
 	j.subjects = append(j.subjects, s)
 	for k := range touches {
@@ -222,6 +222,28 @@ func (j *judge) splitUnit(i, starts int) {
 	if agent := startsAgent(u); agent != "" {
 		j.subjects = append(j.subjects, subject{kind: kindTask, unit: i, light: light, agent: agent, client: client})
 	}
+}
+
+// elsewhere is what matters of why for a command on another machine, which what
+// starts it is judged for: there its files are not known, but what it runs is
+// to be.
+func elsewhere(u *shell.Unit, why string) string {
+	switch {
+	case u.Inner != "":
+		return u.Inner
+	case u.Name() == "." || u.Name() == "source":
+		return "it runs a file of another machine"
+	case u.Guess || !u.Words[0].Lit:
+		return why
+	}
+	switch why {
+	case "a file name pattern", "a ~", "a variable", "a variable that may be several words", "a brace expansion", filesNotKnown:
+		return ""
+	}
+	if strings.HasSuffix(why, mayBeMore) {
+		return ""
+	}
+	return why
 }
 
 // argvOf are the words as patterns of rules see them.

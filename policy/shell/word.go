@@ -353,6 +353,9 @@ func (k *walker) lit(o *builder, s string, first bool) {
 		o.doubt("a = before a name, which zsh expands")
 	}
 	brace := -1
+	if name, value, ok := strings.Cut(s, "="); first && ok && strings.Contains(value, "~") && ValidName(name) && (value[0] == '~' || strings.Contains(value, ":~")) {
+		o.doubt("a ~ behind a =, which bash expands") // others do not
+	}
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch c {
