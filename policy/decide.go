@@ -101,6 +101,9 @@ func (j *judge) prepare() {
 	if j.in.Node != Origin {
 		view = nil // another's file system: only what it recorded is known
 	}
+	if f, ok := view.(paths.Folder); ok && !j.fold {
+		j.fold = a.Project != "" && f.Folds(a.Project) || a.Home != "" && f.Folds(a.Home)
+	}
 	j.resolver.Reset(view, a.Cwd, a.Home)
 	if view == nil {
 		j.recorded = map[string][]paths.Place{}

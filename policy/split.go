@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"permd/ask"
+	"permd/policy/paths"
 	"permd/policy/shell"
 )
 
@@ -84,6 +85,9 @@ func (j *judge) addPath(name, dir string, s subject) {
 		return
 	}
 	for _, pl := range j.known(name, dir) {
+		if s.how&accessWrite != 0 && pl.Doubt == "" && j.several(pl.Real) {
+			pl.Doubt = "the file has a second name, and that may be any"
+		}
 		s.place = pl
 		j.subjects = append(j.subjects, s)
 	}
@@ -117,6 +121,13 @@ func (j *judge) splitCommand() {
 		}
 		j.addWord(&r.Target, r.Dir, r.Alts, r.Lost, subject{unit: -1, how: how, needed: true, client: a.ClientTool})
 	}
+}
+
+// several reports whether the file name has other names too: to write it
+// writes a file that a rule may name otherwise.
+func (j *judge) several(name string) bool {
+	l, ok := j.in.View.(paths.Linker)
+	return ok && j.in.Node == Origin && l.Links(name) > 1
 }
 
 // named is a file as a command names it; of very many each is looked at once.
