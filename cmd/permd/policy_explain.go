@@ -50,7 +50,7 @@ func (a *app) court(j *judging) (*trial.Court, trial.Place, error) {
 	if at.Cwd, err = filepath.Abs(at.Cwd); err != nil {
 		return nil, at, &exitError{2, err}
 	}
-	k := &trial.Court{Self: selfOf(d)}
+	k := &trial.Court{Self: selfOf(d), Home: d.Home}
 	if len(j.files) > 0 {
 		p, err := alone(j.files)
 		if err != nil {

@@ -14,6 +14,7 @@ package trial
 
 import (
 	"encoding/json"
+	"path"
 
 	"permd/ask"
 	"permd/policy"
@@ -57,7 +58,10 @@ func (c *Case) Right(v ask.Verdict) bool {
 type Court struct {
 	// Policy gives the rules that hold for a project's directory.
 	Policy func(project string) *policy.Policy
-	Self   *policy.Self
+	// Self is what is protected of the person with this Home. In a case of
+	// another home permd's directories are those below it.
+	Self *policy.Self
+	Home string
 	Now    policy.Clock
 	// Grants may be nil.
 	Grants []policy.Kept
@@ -96,7 +100,17 @@ func (k *Court) Judge(c *Case) policy.Result {
 	// decision sees to it that nothing lies inside.
 	project, _ := policy.ProjectDir(a.Project, a.Home, view)
 	return policy.Decide(policy.Input{Action: &a, Origin: c.Session, Agent: c.Agent, Here: c.Session, Node: policy.Origin,
-		Policy: k.rules(project, c), Grants: k.Grants, Now: k.Now, View: view, Self: k.Self, Fold: c.Fold})
+		Policy: k.rules(project, c), Grants: k.Grants, Now: k.Now, View: view, Self: k.self(a.Home, view), Fold: c.Fold})
+}
+
+// self is what is protected where home is the home directory.
+func (k *Court) self(home string, view paths.View) *policy.Self {
+	if home == "" || home == k.Home || k.Home == "" || k.Self == nil {
+		return k.Self
+	}
+	s := policy.Self{Config: path.Join(home, ".config", "permd"), State: path.Join(home, ".local", "state", "permd"),
+		Run: k.Self.Run, Managed: k.Self.Managed, Root: k.Self.Root, Binaries: k.Self.Binaries}
+	return policy.NewSelf(s, view)
 }
 
 // Answer is a verdict as it is printed, one object a line.

@@ -117,6 +117,23 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// In a case of another home permd's directories are those below it.
+func TestAnotherHome(t *testing.T) {
+	k := court(t, "[[rule]]\naction = \"allow\"\ntool = \"write\"\n[[rule]]\naction = \"allow\"\ntool = \"bash\"\n")
+	k.Home = "/home/dev"
+	for line, want := range map[string]ask.Verdict{
+		`{"tool":"write","path":"~/.config/permd/policy.toml"}`:                                                        ask.Deny,
+		`{"tool":"write","path":"~/.config/permd/policy.toml","home":"/home/other"}`:                                   ask.Deny,
+		`{"tool":"write","path":"/w/c/x","home":"/home/other","fs":{"symlinks":{"/w/c":"/home/other/.config/permd"}}}`: ask.Deny,
+		`{"tool":"bash","command":"echo x >> ~/.local/state/permd/grants/x","home":"/home/other"}`:                     ask.Deny,
+		`{"tool":"write","path":"~/notes","home":"/home/other"}`:                                                       ask.Allow,
+	} {
+		if r := k.Judge(parse(t, line)); r.Verdict != want {
+			t.Errorf("%s: %s, want %s: %+v", line, r.Verdict, want, r.Reasons)
+		}
+	}
+}
+
 // What a line says arrives in the action.
 func TestParse(t *testing.T) {
 	c := parse(t, ` {"id":"a1","want":["deny","ask"],"client":"claude","session":"claude-1","agent":"planner","tool":"edit","path":"a","paths":["b","c"],
