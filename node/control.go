@@ -164,6 +164,9 @@ func (n *Node) status() api.Status {
 	paused := n.pausedFor().Milliseconds()
 	waiting := len(n.broker.Snapshot())
 	problem := n.law.problem() // it may look at files and write the record
+	if n.law.movedOn() {
+		n.recheckSoon()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := api.Status{Node: n.id, Build: n.cfg.Build, PID: os.Getpid(), Sessions: len(n.sessions), Waiting: waiting, Faces: n.faces,

@@ -49,6 +49,7 @@ type law struct {
 	// plus one; broken whether they had any.
 	reported uint64
 	broken   bool
+	looked   uint64              // the generation of the rules by which what waits was judged again
 	gave     map[givenGrant]bool // whether the giving of a grant is on the record
 	chain    string              // names of the external deciders, as last recorded
 	left     map[string]bool     // contents of projects' files of which it was said that they are not trusted
@@ -360,6 +361,17 @@ func (l *law) report() {
 	default:
 		l.n.record(review.Event{Name: review.PolicyChanged})
 	}
+}
+
+// movedOn reports whether the rules are others than at the last such look: what
+// waits may be decided by them.
+func (l *law) movedOn() bool {
+	g := l.store.Generation()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.looked
+	l.looked = g
+	return was != g
 }
 
 func (l *law) problemSaid(text string) {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"permd/api"
 	"permd/ask"
 	"permd/policy"
 	"permd/review"
@@ -83,5 +86,20 @@ func (a *app) apply(d session.Dirs, s *policy.Store, p *policy.Pending) error {
 	if err := s.Apply(whoami(), p.ID); err != nil {
 		return &exitError{1, err}
 	}
+	tellNodes(d)
 	return nil
+}
+
+// tellNodes has every node look at its rules: what waits there may be decided
+// by them now. One that does not answer looks at its next call.
+func tellNodes(d session.Dirs) {
+	nodes, err := livingNodes(d)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, n := range nodes {
+		_ = callNode(ctx, d, n, api.OpStatus, nil, nil)
+	}
 }

@@ -5,9 +5,44 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"permd/ask"
 	"permd/review"
 )
+
+// Rules that a person applies decide what waits already, and say that they did.
+func TestAppliedRulesSettleWhatWaits(t *testing.T) {
+	r := New(t)
+	r.Policy(rules)
+	a := r.Agent(AgentOptions{Session: "s"})
+	a.Send("SessionStart", nil)
+	desk := r.Attach(a.Node(), nil)
+	waits, other := a.BeginGate(Bash("touch x")), a.BeginGate(Bash("touch y"))
+	r.Until("two asks", 5*time.Second, func() bool { return len(desk.Waiting()) == 2 })
+	r.Policy(rules + "\n[[rule]]\naction = \"allow\"\ncommand = \"touch x\"\n")
+	if code, out := r.Permd("status"); code != 0 || len(desk.Waiting()) != 2 {
+		t.Errorf("an edit that nobody applied decides: %d %s", code, out)
+	}
+	if code, out := r.Permd("policy", "apply", "--yes"); code != 0 {
+		t.Fatalf("%d %s", code, out)
+	}
+	if got, err := waits.Answer(); err != nil || !got.Allowed() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	r.Until("the other one to wait alone", 5*time.Second, func() bool { return len(desk.Waiting()) == 1 })
+	desk.Answer(ask.DenyAnswer(desk.Waiting()[0].Ask, ""))
+	other.Answer()
+	by := 0
+	for _, x := range r.Records(review.Filter{Event: "permission_request.approved"}) {
+		if x.By != nil && x.By.Kind == ask.KindRule && x.By.Rule != nil && x.By.Rule.Line > 0 {
+			by++
+		}
+	}
+	if by != 1 {
+		t.Errorf("%d settled by the rule, on the record", by)
+	}
+}
 
 // An allowed script edits whatever permd keeps: the user's rules, the list of
 // applied ones, or takes that away. Nothing of it allows anything, at the node
