@@ -134,6 +134,13 @@ func natives() []native {
 				n.Offer, n.OfferDigest = "o-1", &d
 			}),
 			uses: []string{"Answer.Offer", "Answer.OfferDigest"}},
+		{name: "allow for the session, the rule narrowed, for an hour", body: gate, offers: []Offer{sessionOffer()},
+			answer: with(answered(ItemAnswer{Item: PermissionItem, Picks: []string{OptionAllow}}), func(n *Answer) {
+				d, _ := OffersDigest([]Offer{sessionOffer()})
+				r := sessionOffer().Rule
+				n.Offer, n.OfferDigest, n.Grant = "o-1", &d, &GrantEdit{Rule: &r, ExpiresMS: 3_600_000}
+			}),
+			uses: []string{"Answer.Grant.Rule", "Answer.Grant.ExpiresMS"}},
 		{name: "allow with an edited input", body: gate,
 			answer: with(answered(ItemAnswer{Item: PermissionItem, Picks: []string{OptionAllow}}), func(n *Answer) { n.Edited = json.RawMessage(`{"command":"ls"}`) }),
 			uses:   []string{"Answer.Edited", "Body.Verbs.Edit"}},
@@ -249,12 +256,12 @@ func isSet(v reflect.Value, path []string) bool {
 	return f.IsValid() && (f.Kind() != reflect.Bool || f.Bool()) && isSet(f, path[1:])
 }
 
-// fields lists the leaf fields of t as paths.
+// fields lists the leaf fields of t as paths. A rule, which holds rules, is one.
 func fields(prefix string, t reflect.Type) []string {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[Rule]() {
 		return []string{prefix}
 	}
 	var out []string
