@@ -249,7 +249,37 @@ func (s *demoStage) playKill(ctx context.Context, to *os.File) error {
 		return err
 	}
 	fmt.Fprintf(to, "demo    started the lead again, process %d\n", again.Process.Pid)
+	if err := s.awaitDesk(ctx, again.Process.Pid); err != nil {
+		return errors.Join(err, again.Process.Kill(), again.Wait())
+	}
+	// Only now does the subagent go on: a lead that nobody answers at would have
+	// it ask at its own place.
+	if err := os.WriteFile(filepath.Join(s.work, leadServes), nil, 0o600); err != nil {
+		return errors.Join(err, again.Process.Kill(), again.Wait())
+	}
 	return again.Wait()
+}
+
+// leadServes is the file that says that the lead which came back can answer.
+const leadServes = "lead-again.serves"
+
+// awaitDesk waits until somebody can answer at the node of the agent pid.
+func (s *demoStage) awaitDesk(ctx context.Context, pid int) error {
+	start, err := host.StartTime(pid)
+	if err != nil {
+		return fmt.Errorf("the lead that was started again: %w", err)
+	}
+	for {
+		var st api.Status
+		if callNode(ctx, s.dirs, session.NodeID(pid, start), api.OpStatus, nil, &st) == nil && st.Faces > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no desk came to the lead that was started again: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // awaitAsk waits until an ask for command waits somewhere.

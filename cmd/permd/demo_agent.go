@@ -38,7 +38,7 @@ var demoRoles = map[string][]demoStep{
 	// With --kill-lead: the subagent goes on while its lead dies and returns.
 	"lead-dies":  {{child: "sub-stays"}},
 	"lead-again": {{await: "sub-stays.done"}},
-	"sub-stays":  {{command: "touch before.txt"}, {command: "touch during.txt"}, {await: "lead-again.ready"}, {command: "touch after.txt"}},
+	"sub-stays":  {{command: "touch before.txt"}, {command: "touch during.txt"}, {await: leadServes}, {command: "touch after.txt"}},
 }
 
 func demoAgentCommand(a *app) *cobra.Command {
