@@ -203,7 +203,7 @@ func BenchmarkLoad(b *testing.B) {
 		}
 		return float64(total) / d.Seconds()
 	}
-	const asks = 16000
+	const asks = 40000
 	for b.Loop() {
 		var r []float64
 		var rate float64
