@@ -12,6 +12,8 @@ func (k *walker) param(o *builder, p *syntax.ParamExp, c *context, quoted, alone
 	guess, guessed := k.variable(p, c)
 	v, ok := k.value(p, c)
 	switch {
+	case !ok && mayRun(p):
+		o.doubt("a variable in a form that may run what it holds")
 	case !ok:
 		o.doubt("a variable")
 	case v.Lit && (quoted || simple(v.Text)):
@@ -45,6 +47,13 @@ func (k *walker) param(o *builder, p *syntax.ParamExp, c *context, quoted, alone
 	} else {
 		o.b.WriteRune(unknown)
 	}
+}
+
+// mayRun reports whether the expansion evaluates text as the shell's own: a
+// prompt (@P), a subscript or an offset, which are arithmetic, or the name in
+// another variable, which may have a subscript.
+func mayRun(p *syntax.ParamExp) bool {
+	return p.Excl || p.Index != nil || p.Slice != nil || p.Exp != nil && p.Exp.Op == syntax.OtherParamOps
 }
 
 // simple reports whether an unquoted variable with this value is one word.
