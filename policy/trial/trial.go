@@ -62,7 +62,7 @@ type Court struct {
 	// another home permd's directories are those below it.
 	Self *policy.Self
 	Home string
-	Now    policy.Clock
+	Now  policy.Clock
 	// Grants may be nil.
 	Grants []policy.Kept
 
