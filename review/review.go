@@ -113,10 +113,10 @@ func (o *Options) fill() error {
 // Head is the last durable record of a log: who knows it can tell whether
 // anything up to it was changed or cut.
 type Head struct {
-	Writer string
-	File   string
-	Seq    uint64
-	Hash   ask.Digest
+	Writer string     `json:"writer"`
+	File   string     `json:"file"`
+	Seq    uint64     `json:"seq"`
+	Hash   ask.Digest `json:"hash"`
 }
 
 // Log is one writer's log. It is safe for concurrent use. Close it.

@@ -1,6 +1,8 @@
 package review
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,11 +21,21 @@ import (
 // each closing head. It does not see the end of a log cut between the last of
 // these and its end if the writer was killed ([Sweep] closes that), a change of
 // the time in the ledger's last record, or a whole directory built anew: for
-// that compare with a [Head] held elsewhere.
+// that give [VerifyHeld] a [Head] held elsewhere.
 func Verify(dir string) (Report, error) {
-	v := &verifier{root: dir, report: Report{Status: Intact}}
 	if _, err := os.ReadDir(dir); err != nil {
 		return Report{}, err
+	}
+	return VerifyHeld(dir, nil)
+}
+
+// VerifyHeld is [Verify] with heads that were held elsewhere, of logs or of the
+// ledger: up to each of them it sees every change, whoever made it. A directory
+// that is missing is a record that was deleted, if any head is held.
+func VerifyHeld(dir string, held []Head) (Report, error) {
+	v := &verifier{root: dir, report: Report{Status: Intact}, held: map[string][]heldHead{}}
+	for _, h := range held {
+		v.held[h.Writer] = append(v.held[h.Writer], heldHead{Head: h})
 	}
 	// First the ledger: what is in it by now has to be in the logs. Last the
 	// ledger again: what the logs name by then has to be in it.
@@ -50,6 +62,7 @@ func Verify(dir string) (Report, error) {
 		v.judge(log)
 	}
 	v.judgeReferences()
+	v.judgeHeld()
 	return v.report, nil
 }
 
@@ -61,6 +74,7 @@ type verifier struct {
 	hashes map[uint64]ask.Digest
 	places map[string][]entry
 	refs   []reference
+	held   map[string][]heldHead
 }
 
 // entry is what the ledger says of a record of a writer.
@@ -97,8 +111,9 @@ func (v *verifier) readLedger(report bool) error {
 	if !report {
 		r = &Report{}
 	}
-	log, err := verifyLog(v.root, ledgerName, r, func(l *Line, _ string, _ int64, hash ask.Digest) {
+	log, err := verifyLog(v.root, ledgerName, r, func(l *Line, file string, _ int64, hash ask.Digest) {
 		v.hashes[l.Seq] = hash
+		v.meet(ledgerName, file, l.Seq, hash)
 		if l.Event != LedgerStarted && l.Event != LedgerHead {
 			return
 		}
@@ -122,7 +137,7 @@ func (v *verifier) readLedger(report bool) error {
 // writers lists all that have a directory or a place in the ledger.
 func (v *verifier) writers() ([]string, error) {
 	entries, err := os.ReadDir(v.root)
-	if err != nil {
+	if err != nil && !(len(v.held) > 0 && errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
 	var names []string
@@ -151,6 +166,7 @@ func (v *verifier) verifyWriter(name string) (*verified, error) {
 	out := &verified{checked: len(entries)}
 	var err error
 	out.LogReport, err = verifyLog(v.root, name, &v.report, func(l *Line, file string, at int64, hash ask.Digest) {
+		v.meet(name, file, l.Seq, hash)
 		for _, i := range wanted[l.Seq] {
 			entries[i].found = entries[i].found || entries[i].mark.hash == hash && entries[i].file == file
 		}

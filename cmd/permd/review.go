@@ -26,7 +26,7 @@ func reviewCommand(a *app) *cobra.Command {
 		Use:   "review",
 		Short: "Read and verify the record of who decided what",
 	}
-	c.AddCommand(reviewTail(a), reviewQuery(a), reviewShow(a), reviewTree(a), reviewStats(a), reviewExport(a), reviewVerify(a))
+	c.AddCommand(reviewTail(a), reviewQuery(a), reviewShow(a), reviewTree(a), reviewStats(a), reviewExport(a), reviewVerify(a), reviewHead(a))
 	return c
 }
 
