@@ -82,7 +82,7 @@ func TestExternalDecider(t *testing.T) {
 		t.Errorf("consultations %v", codes)
 	}
 	for name, want := range map[string]int{"permission_request.approved": 1, "authorizer_chain_resolved": 1} {
-		if n := len(r.Records(review.Filter{Event: name})); n != want {
+		if n := r.Count(name, want); n != want {
 			t.Errorf("%d %s, want %d", n, name, want)
 		}
 	}
@@ -116,10 +116,10 @@ func TestTheChainRunsWhereIsDecided(t *testing.T) {
 			t.Errorf("asked at %s", x.Writer)
 		}
 	}
-	if n := len(r.Records(review.Filter{Event: "authorizer_chain_delegated"})); n != 2 {
+	if n := r.Count("authorizer_chain_delegated", 2); n != 2 {
 		t.Errorf("%d records that the chain was left to the lead, want 2", n)
 	}
-	if n := len(r.Records(review.Filter{Event: "forwarded_permission.approved"})); n != 1 {
+	if n := r.Count("forwarded_permission.approved", 1); n != 1 {
 		t.Errorf("%d approvals at the lead", n)
 	}
 }

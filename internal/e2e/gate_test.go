@@ -85,7 +85,7 @@ func TestAPersonAtTheDeskDecides(t *testing.T) {
 	if got := a.Gate(Bash("touch y")); got.Decision != "deny" || !strings.Contains(got.Reason, "denied") {
 		t.Errorf("asked again: %+v", got)
 	}
-	if len(r.Records(review.Filter{Event: "answer.late"})) != 1 {
+	if r.Count("answer.late", 1) != 1 {
 		t.Error("the late answer is not on the record")
 	}
 }
@@ -151,7 +151,7 @@ func TestTwoPhases(t *testing.T) {
 	if got := a.Gate(one); got.Decision != "ask" {
 		t.Fatalf("the client's dialog should open: %+v", got)
 	}
-	if n := len(r.Records(review.Filter{Event: "handed_to_client_dialog"})); n != 1 {
+	if n := r.Count("handed_to_client_dialog", 1); n != 1 {
 		t.Errorf("%d records before the dialog", n)
 	}
 	// Nobody at a desk: the approval hook says nothing at once.
@@ -189,7 +189,7 @@ func TestTwoPhases(t *testing.T) {
 	if got, err := p.Answer(); err != nil || got.Decision != "" {
 		t.Errorf("after the dialog decided: %+v, %v", got, err)
 	}
-	if len(r.Records(review.Filter{Event: "ran_ungated"})) != 0 {
+	if r.Count("ran_ungated", 0) != 0 {
 		t.Error("the wire was tripped by what the dialog allowed")
 	}
 }
@@ -209,13 +209,13 @@ func TestTripwire(t *testing.T) {
 	}
 	a.Ran(Tool{Name: "Bash", Input: map[string]any{"command": "touch sneaky"}, Call: "toolu_2"})
 	r.Until("the notice", 5*time.Second, func() bool { return len(desk.Notices()) == 1 })
-	if n := len(r.Records(review.Filter{Event: "ran_ungated"})); n != 1 {
+	if n := r.Count("ran_ungated", 1); n != 1 {
 		t.Errorf("%d records", n)
 	}
 	// From now on everything is asked, also what a rule allows.
 	n := len(r.Records(review.Filter{Event: "permission_request.waiting"}))
 	a.Gate(Bash("make check"))
-	if len(r.Records(review.Filter{Event: "permission_request.waiting"})) != n+1 {
+	if r.Count("permission_request.waiting", n+1) != n+1 {
 		t.Error("the tripped session was not asked")
 	}
 	other := Bash("make check")
@@ -223,7 +223,7 @@ func TestTripwire(t *testing.T) {
 	a.Gate(other)
 	other.Input = map[string]any{"command": "make check", "timeout": 1}
 	a.Ran(other)
-	if len(r.Records(review.Filter{Event: "ran_other"})) != 1 {
+	if r.Count("ran_other", 1) != 1 {
 		t.Error("a call that ran with another input was not seen")
 	}
 }
@@ -242,7 +242,7 @@ func TestAKilledNodeIsReplacedAndNothingTrips(t *testing.T) {
 	if got := a.Gate(Bash("make check")); !got.Allowed() {
 		t.Errorf("after the node was killed: %+v", got)
 	}
-	if len(r.Records(review.Filter{Event: "ran_ungated"})) != 0 {
+	if r.Count("ran_ungated", 0) != 0 {
 		t.Error("what the killed node had released tripped the wire")
 	}
 	desk := r.Attach(a.Node(), nil)

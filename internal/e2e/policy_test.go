@@ -70,7 +70,7 @@ command = "make check"
 	if got := a.Gate(Bash("touch x")); !got.Allowed() {
 		t.Errorf("after it was applied: %+v", got)
 	}
-	if len(r.Records(review.Filter{Event: "policy.applied"})) != 1 {
+	if r.Count("policy.applied", 1) != 1 {
 		t.Error("applying is not on the record")
 	}
 }

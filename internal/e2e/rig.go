@@ -226,6 +226,18 @@ func (r *Rig) Records(f review.Filter) []review.Record {
 	return out
 }
 
+// Count waits until there are at least want records of an event, which a node
+// may still be writing, and returns how many there are.
+func (r *Rig) Count(event string, want int) int {
+	r.T.Helper()
+	n := 0
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if n = len(r.Records(review.Filter{Event: event})); n >= want || time.Now().After(deadline) {
+			return n
+		}
+	}
+}
+
 // Until waits until f is true, at most for so long.
 func (r *Rig) Until(what string, limit time.Duration, f func() bool) {
 	r.T.Helper()

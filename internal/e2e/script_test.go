@@ -97,7 +97,7 @@ func TestAnAllowedScriptEditsTheRules(t *testing.T) {
 					t.Errorf("applied by a person: %+v", got)
 				}
 			}
-			if n := len(r.Records(review.Filter{Event: "policy.applied"})); n != 1 {
+			if n := r.Count("policy.applied", 1); n != 1 {
 				t.Errorf("%d records that a person applied it", n)
 			}
 		})

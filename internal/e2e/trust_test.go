@@ -97,7 +97,7 @@ func TestProjectTrust(t *testing.T) {
 			t.Errorf("a trust that was revoked and written back: %+v", got)
 		}
 	}
-	if n := len(r.Records(review.Filter{Event: "project_trust.given"})); n != 1 {
+	if n := r.Count("project_trust.given", 1); n != 1 {
 		t.Errorf("%d records of trust", n)
 	}
 }
