@@ -141,7 +141,7 @@ func TestAnHTTPHookBesidePermd(t *testing.T) {
 func TestTheHookPrintsOneObjectOrNothing(t *testing.T) {
 	t.Parallel()
 	g := govern(t, place{bare: true}, simple(
-		standin.Bash("touch ran-rule"), standin.Bash("touch ran-bad"), standin.Bash("touch ran-1"), standin.Bash("false && touch ran-rule"),
+		standin.Bash("touch ran-rule"), standin.Bash("touch ran-bad"), standin.Bash("touch ran-1"), standin.Bash("false && touch ran-2"),
 	))
 	// The installed hook is a script around the real one that keeps what goes
 	// in and what comes out.
