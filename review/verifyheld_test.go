@@ -125,6 +125,20 @@ func TestT14HeldHeads(t *testing.T) {
 	if err != nil || r.Status != Intact {
 		t.Errorf("grown: %v %s", err, r.String())
 	}
+	for what, f := range map[string]func(h *Head){
+		"another number": func(h *Head) { h.Seq-- },
+		"another file":   func(h *Head) { h.File = fileName(2) },
+		"another hash":   func(h *Head) { h.Hash[0] ^= 1 },
+	} {
+		h := held[1]
+		if h.Writer != "n1" {
+			t.Fatalf("heads %+v", held)
+		}
+		f(&h)
+		if r, err := VerifyHeld(dir, []Head{h}); err != nil || r.Status != Tampered {
+			t.Errorf("a head with %s: %v %s", what, err, r.String())
+		}
+	}
 	t.Logf("%d records changed, 0 unseen", n)
 }
 
