@@ -181,7 +181,7 @@ func (n *Node) announce(s *sess) {
 // process that runs the same session does not take it from the first.
 func (n *Node) bind(s *sess) {
 	holder, err := session.Home(n.cfg.Dirs, s.id)
-	if err == nil && holder != n.id && n.up.hosting(holder, s.id) {
+	if err == nil && holder != n.id && n.up.hosting(holder, s.id) && !n.up.outlived(holder) {
 		if held, err := host.Held(n.cfg.Dirs.Node(holder).Lock()); err == nil && held {
 			if n.unbound(s, true) {
 				n.warn(s.id, "node "+holder+" runs the same session; what names it finds that one")

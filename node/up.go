@@ -168,6 +168,21 @@ func (u *upward) hosting(node, id string) bool {
 	return err == nil && slices.ContainsFunc(f.Sessions, func(h session.Hosted) bool { return h.ID == id })
 }
 
+// outlived reports whether the agent of node has ended: such a node is about to
+// end too, and keeps no session from the one that goes on with it.
+func (u *upward) outlived(node string) bool {
+	f, err := session.ReadFacts(u.n.cfg.Dirs.Node(node))
+	if err != nil {
+		return false
+	}
+	p, err := host.OpenProcess(f.PID)
+	if err != nil {
+		return errors.Is(err, host.ErrNoProcess)
+	}
+	defer p.Close()
+	return p.StartTime() != f.Start
+}
+
 // look judges one candidate for s. A parent in another process that serves is
 // registered with on the way, so that its end is seen at once; one that
 // refuses us does not serve us.
