@@ -29,7 +29,7 @@ MODULES ?= internal/otlpcheck
 
 # Tests whose long loops run a second time without the race detector, which
 # makes them ten times longer.
-LONG ?= -run '^TestT[78]' ./policy
+LONG ?= -run '^TestT([78]|14Every)' ./policy ./review
 
 all: check
 

@@ -72,6 +72,7 @@ type LogReport struct {
 	// First and Last are the times in the first and last verified record.
 	First string `json:"first,omitempty"`
 	Last  string `json:"last,omitempty"`
+	end   int64  // of Head's record, in its file
 }
 
 // Report is the result of [Verify].

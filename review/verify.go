@@ -35,7 +35,7 @@ func Verify(dir string) (Report, error) {
 func VerifyHeld(dir string, held []Head) (Report, error) {
 	v := &verifier{root: dir, report: Report{Status: Intact}, held: map[string][]heldHead{}}
 	for _, h := range held {
-		v.held[h.Writer] = append(v.held[h.Writer], heldHead{Head: h})
+		v.held[h.Writer] = append(v.held[h.Writer], heldHead{Head: h, at: -1})
 	}
 	// First the ledger: what is in it by now has to be in the logs. Last the
 	// ledger again: what the logs name by then has to be in it.
@@ -84,6 +84,7 @@ type entry struct {
 	head  bool // a head, not a start
 	seq   uint64
 	found bool
+	at    int64 // of the record of that number in that file, -1 if there is none
 }
 
 // reference is a log's word about a record of the ledger.
@@ -111,24 +112,24 @@ func (v *verifier) readLedger(report bool) error {
 	if !report {
 		r = &Report{}
 	}
-	log, err := verifyLog(v.root, ledgerName, r, func(l *Line, file string, _ int64, hash ask.Digest) {
+	log, err := verifyLog(v.root, ledgerName, r, func(l *Line, file string, at int64, hash ask.Digest) {
 		v.hashes[l.Seq] = hash
-		v.meet(ledgerName, file, l.Seq, hash)
+		v.meet(ledgerName, file, l.Seq, hash, at)
 		if l.Event != LedgerStarted && l.Event != LedgerHead {
 			return
 		}
 		m, ok := place(l, KeyHeadSeq, KeyHeadHash)
 		if !ok {
-			r.add(Problem{Status: Tampered, Writer: ledgerName, Seq: l.Seq, What: "it names no place in a log"})
+			r.add(Problem{Status: Tampered, Writer: ledgerName, File: file, Offset: at, Seq: l.Seq, What: "it names no place in a log"})
 			return
 		}
 		writer := l.Field(KeyWriter)
-		v.places[writer] = append(v.places[writer], entry{m, l.Field(KeyFile), l.Event == LedgerHead, l.Seq, false})
+		v.places[writer] = append(v.places[writer], entry{m, l.Field(KeyFile), l.Event == LedgerHead, l.Seq, false, -1})
 	})
 	v.report.Ledger = log
 	for writer, entries := range found {
 		for i := range min(len(entries), len(v.places[writer])) {
-			v.places[writer][i].found = entries[i].found
+			v.places[writer][i].found, v.places[writer][i].at = entries[i].found, entries[i].at
 		}
 	}
 	return err
@@ -166,9 +167,11 @@ func (v *verifier) verifyWriter(name string) (*verified, error) {
 	out := &verified{checked: len(entries)}
 	var err error
 	out.LogReport, err = verifyLog(v.root, name, &v.report, func(l *Line, file string, at int64, hash ask.Digest) {
-		v.meet(name, file, l.Seq, hash)
+		v.meet(name, file, l.Seq, hash, at)
 		for _, i := range wanted[l.Seq] {
-			entries[i].found = entries[i].found || entries[i].mark.hash == hash && entries[i].file == file
+			if entries[i].file == file {
+				entries[i].found, entries[i].at = entries[i].found || entries[i].mark.hash == hash, at
+			}
 		}
 		if !l.Event.own() {
 			out.used = true

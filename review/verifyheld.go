@@ -12,14 +12,15 @@ import (
 type heldHead struct {
 	Head
 	met bool
+	at  int64 // of another record in its place, -1 if there is none
 }
 
 // meet notes a record of a writer.
-func (v *verifier) meet(writer, file string, seq uint64, hash ask.Digest) {
+func (v *verifier) meet(writer, file string, seq uint64, hash ask.Digest, at int64) {
 	held := v.held[writer]
 	for i := range held {
-		if h := &held[i]; h.Seq == seq && h.Hash == hash && h.File == file {
-			h.met = true
+		if h := &held[i]; h.Seq == seq && h.File == file {
+			h.met, h.at = h.met || h.Hash == hash, at
 		}
 	}
 }
@@ -32,7 +33,7 @@ func (v *verifier) judgeHeld() {
 			if h.met {
 				continue
 			}
-			v.report.add(Problem{Status: Tampered, Writer: writer, File: h.File, Seq: h.Seq,
+			v.report.add(Problem{Status: Tampered, Writer: writer, File: h.File, Offset: v.offset(writer, h.File, h.at), Seq: h.Seq,
 				What: fmt.Sprintf("record %d is gone or is not the one whose head was held elsewhere", h.Seq)})
 		}
 	}
@@ -61,4 +62,17 @@ func (h *Head) Check() error {
 		return fmt.Errorf("%w: head in the file %s", ask.ErrInvalid, ask.Quote(h.File))
 	}
 	return nil
+}
+
+// offset is where a record stands, or where the log ends that lacks it.
+func (v *verifier) offset(writer, file string, at int64) int64 {
+	if at >= 0 {
+		return at
+	}
+	for _, l := range append([]LogReport{v.report.Ledger}, v.report.Logs...) {
+		if l.Writer == writer && l.Head.File == file {
+			return l.end
+		}
+	}
+	return 0
 }

@@ -5,15 +5,19 @@ import "fmt"
 // judge holds one log against what the ledger says of it.
 func (v *verifier) judge(log *verified) {
 	entries := v.places[log.Writer]
-	bad := func(s Status, seq uint64, file, format string, a ...any) {
-		v.report.add(Problem{Status: s, Writer: log.Writer, File: file, Seq: seq, What: fmt.Sprintf(format, a...)})
+	bad := func(s Status, e entry, format string, a ...any) {
+		p := Problem{Status: s, Writer: log.Writer, File: e.file, Seq: e.mark.seq, What: fmt.Sprintf(format, a...)}
+		if e.file != "" {
+			p.Offset = v.offset(log.Writer, e.file, e.at)
+		}
+		v.report.add(p)
 	}
 	if len(entries) == 0 {
 		switch {
 		case log.used:
-			bad(Tampered, 0, "", "the ledger does not know this log")
+			bad(Tampered, entry{}, "the ledger does not know this log")
 		case !log.Live:
-			bad(Incomplete, 0, "", "begun, never used and not in the ledger")
+			bad(Incomplete, entry{}, "begun, never used and not in the ledger")
 		}
 		return
 	}
@@ -24,17 +28,17 @@ func (v *verifier) judge(log *verified) {
 			continue // entered after the log was read, or where it should be
 		}
 		if log.Files == 0 {
-			bad(Tampered, e.mark.seq, e.file, "the log is gone; record %d of the ledger knows it", e.seq)
+			bad(Tampered, e, "the log is gone; record %d of the ledger knows it", e.seq)
 			return
 		}
-		bad(Tampered, e.mark.seq, e.file, "record %d of the ledger knows another record here, or one that is gone", e.seq)
+		bad(Tampered, e, "record %d of the ledger knows another record here, or one that is gone", e.seq)
 	}
 	switch {
 	case log.Live:
 	case !log.Closed:
-		bad(Incomplete, 0, "", "ended without a closing head; what came after record %d is not known", log.Head.Seq)
+		bad(Incomplete, entry{}, "ended without a closing head; what came after record %d is not known", log.Head.Seq)
 	case !headed:
-		bad(Incomplete, 0, "", "its closing head is not in the ledger")
+		bad(Incomplete, entry{}, "its closing head is not in the ledger")
 	}
 }
 

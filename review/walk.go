@@ -145,7 +145,7 @@ func (w *walk) line(raw []byte, at, end int64, first bool, long error) error {
 	w.m, w.known = mark{l.Seq, sha256.Sum256(raw), end}, true
 	w.closed = l.closes()
 	w.log.Records++
-	w.log.Head = Head{Writer: w.log.Writer, File: w.file, Seq: l.Seq, Hash: w.m.hash}
+	w.log.Head, w.log.end = Head{Writer: w.log.Writer, File: w.file, Seq: l.Seq, Hash: w.m.hash}, end
 	if w.log.First == "" {
 		w.log.First = l.Time
 	}
